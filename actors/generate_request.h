@@ -1,0 +1,42 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "model/errors.h"
+#include "model/ids.h"
+#include "model/sampling/sampling_params.h"
+#include "model/text/chat_template.h"
+
+namespace actors {
+
+using ChatPrompt = model::text::ChatInput;
+struct TextPrompt {
+  std::string text;
+};
+struct TokenPrompt {
+  std::vector<model::TokenId> ids;
+};
+using Prompt = std::variant<ChatPrompt, TextPrompt, TokenPrompt>;
+
+/// One HTTP request for tokens, parsed and validated by http/, API-neutral. Shared and never changed after it was made.
+struct GenerateRequest {
+  std::string id;                      ///< x-request-id, in every log line
+  std::vector<Prompt> prompts;         ///< one for chat; completions may carry several. Choice index = prompt index * n + i
+  std::int32_t n = 1;
+  model::SamplingParams sampling;
+  std::optional<std::int32_t> max_tokens;  ///< absent: the room that is left
+  std::int32_t min_tokens = 0;
+  bool ignore_eos = false;
+  std::vector<std::string> stop;
+  std::vector<model::TokenId> stop_token_ids;
+  bool include_stop_str_in_output = false;
+  bool skip_special_tokens = true;
+  bool split_reasoning = false;        ///< chat: <think> … </think> becomes reasoning_content
+  std::optional<std::chrono::milliseconds> timeout;  ///< resolved with --request-timeout; none: off
+};
+
+}  // namespace actors
