@@ -38,6 +38,7 @@ class ModelRunner final : public Runner {
     return read_slot_state(*stream_, config_, plan_, memory_.layers, slots_[static_cast<std::size_t>(slot)],
                            slot, fed);
   }
+  gpu::Bytes arena_high_water() const override { return memory_.step.high_water(); }
 
  private:
   gpu::Status run(const StepPlan& plan);
