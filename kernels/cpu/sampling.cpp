@@ -105,24 +105,25 @@ inline void top_of(const float* logits, std::int64_t vocab, std::int64_t k, std:
   std::sort_heap(top.begin(), top.end(), before);
 }
 
-/// log(sum_i e^(x_i - shift)) + shift.
-inline float log_sum_exp(const float* x, std::int64_t n, float shift) {
-  const Lanes16 by = splat(shift);
+/// sum_i e^((x_i - shift) / temperature), in sixteen lanes.
+inline float sum_of_exps(const float* x, std::int64_t n, float shift, float temperature) {
+  const Lanes16 by = splat(shift), t = splat(temperature);
   Lanes16 acc = zero();
   std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) acc = add(acc, exp(sub(load(x + i), by)));
+  for (; i + kLanes <= n; i += kLanes) acc = add(acc, exp(div(sub(load(x + i), by), t)));
   if (i < n) {
     alignas(64) float rest[kLanes];
     std::fill(rest, rest + kLanes, -kInfinity);
     std::copy(x + i, x + n, rest);
-    acc = add(acc, exp(sub(load(rest), by)));
+    acc = add(acc, exp(div(sub(load(rest), by), t)));
   }
-  return std::log(sum(acc)) + shift;
+  return sum(acc);
 }
 
 void write_logprobs(const float* logits, std::int64_t vocab, std::int32_t wanted, SampledRow& out) {
   const std::int64_t num_top = std::min<std::int64_t>({wanted, kMaxTopLogprobs, vocab});
-  const float total = log_sum_exp(logits, vocab, argmax(logits, vocab).logit);
+  const float largest = argmax(logits, vocab).logit;
+  const float total = std::log(sum_of_exps(logits, vocab, largest, 1.0F)) + largest;
   out.logprob = logits[out.token] - total;
   auto& top = temporaries().candidates;
   top_of(logits, vocab, num_top, top);
@@ -167,75 +168,104 @@ void apply_penalties(const RowSampling& p, const std::int32_t* ids, std::int64_t
   }
 }
 
-/// The smallest prefix whose e^((logit - largest) / temperature) reach top_p of the total, at least one,
-/// without what min_p cuts. Candidates are in the order of `before`.
-std::size_t kept_prefix(const std::vector<Scored>& candidates, const RowSampling& p, double total) {
-  const float largest = candidates.front().logit;
+/// What a candidate weighs against the largest logit.
+inline double weight_of(const Scored& candidate, float largest, const RowSampling& p) {
+  return exp1((candidate.logit - largest) / p.temperature);
+}
+
+/// Candidates in the order of `before`: how many of them reach `wanted` together, at least one; all when they
+/// do not.
+std::size_t prefix_reaching(const std::vector<Scored>& candidates, double wanted, float largest,
+                            const RowSampling& p) {
   double reached = 0.0;
   std::size_t kept = 0;
-  for (const Scored& candidate : candidates) {
-    const float weight = exp1((candidate.logit - largest) / p.temperature);
-    if (kept > 0 && (reached >= static_cast<double>(p.top_p) * total || weight < p.min_p)) break;
-    reached += weight;
-    ++kept;
-  }
+  while (kept < candidates.size() && (kept == 0 || reached < wanted))
+    reached += weight_of(candidates[kept++], largest, p);
   return kept;
 }
 
-/// Walks weights in ascending id until their sum exceeds u of the total.
-template <class Weight>
-std::int64_t draw(std::int64_t n, double u, Weight weight_of) {
-  double total = 0.0;
-  for (std::int64_t i = 0; i < n; ++i) total += weight_of(i);
-  double reached = 0.0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    reached += weight_of(i);
-    if (reached > u * total) return i;
+/// The same for the whole vocabulary, by halving: sorts only the range in which the prefix ends. For
+/// distributions too flat for a short prefix.
+void keep_prefix_of_all(const float* logits, std::int64_t vocab, double wanted, float largest,
+                        const RowSampling& p, std::vector<Scored>& candidates) {
+  candidates.clear();
+  for (std::int64_t i = 0; i < vocab; ++i) candidates.push_back({logits[i], static_cast<std::int32_t>(i)});
+  auto low = candidates.begin(), high = candidates.end();
+  double reached = 0.0;  // of all before `low`
+  while (high - low > 64) {
+    const auto middle = low + (high - low) / 2;
+    std::nth_element(low, middle, high, before);
+    double half = 0.0;
+    for (auto c = low; c != middle; ++c) half += weight_of(*c, largest, p);
+    if (reached + half >= wanted) {
+      high = middle;
+    } else {
+      reached += half;
+      low = middle;
+    }
   }
-  return 0;  // not reached: the first sum equals the second and u < 1
+  std::sort(low, high, before);
+  while (low != high && (low == candidates.begin() || reached < wanted))
+    reached += weight_of(*low++, largest, p);
+  candidates.erase(low, candidates.end());
 }
 
-std::int32_t draw_candidate(std::vector<Scored>& candidates, const RowSampling& p, double total, double u) {
-  const float largest = candidates.front().logit;
-  candidates.resize(kept_prefix(candidates, p, total));
+/// Walks weights in ascending id until their sum exceeds u of the total. Some weight is positive.
+template <class Weight>
+std::int64_t draw(std::int64_t n, double u, Weight weight) {
+  double total = 0.0;
+  for (std::int64_t i = 0; i < n; ++i) total += weight(i);
+  double reached = 0.0;
+  std::int64_t i = 0;
+  do {
+    reached += weight(i++);
+  } while (i < n && reached <= u * total);
+  return i - 1;
+}
+
+std::int32_t draw_candidate(std::vector<Scored>& candidates, float largest, const RowSampling& p, double u) {
+  std::erase_if(candidates,
+                [&](const Scored& c) { return weight_of(c, largest, p) < std::min(p.min_p, 1.0F); });
   std::sort(candidates.begin(), candidates.end(),
             [](const Scored& a, const Scored& b) { return a.id < b.id; });
   const auto weight = [&](std::int64_t i) {
-    return static_cast<double>(
-        exp1((candidates[static_cast<std::size_t>(i)].logit - largest) / p.temperature));
+    return weight_of(candidates[static_cast<std::size_t>(i)], largest, p);
   };
   return candidates[static_cast<std::size_t>(draw(static_cast<std::int64_t>(candidates.size()), u, weight))]
       .id;
 }
 
-/// logits and weights may be the same row.
-std::int32_t draw_token(const float* logits, float* weights, std::int64_t vocab, const RowSampling& p) {
+/// `weights` is the row's scratch; it may be `logits`.
+std::int32_t draw_token(const float* logits, float* weights, std::int64_t vocab, float largest,
+                        const RowSampling& p) {
   const double u = uniform(p.seed, p.position);
   auto& candidates = temporaries().candidates;
   if (p.top_k > 0 && p.top_k < vocab) {
     top_of(logits, vocab, p.top_k, candidates);
     double total = 0.0;
-    for (const Scored& c : candidates) total += exp1((c.logit - candidates.front().logit) / p.temperature);
-    return draw_candidate(candidates, p, total, u);
+    for (const Scored& c : candidates) total += weight_of(c, largest, p);
+    if (p.top_p < 1.0F) candidates.resize(prefix_reaching(candidates, p.top_p * total, largest, p));
+    return draw_candidate(candidates, largest, p, u);
   }
-  const float largest = argmax(logits, vocab).logit;
   if (p.top_p < 1.0F) {
-    double total = 0.0;
-    for (std::int64_t i = 0; i < vocab; ++i) total += exp1((logits[i] - largest) / p.temperature);
-    // Nearly always a short prefix holds top_p; look at four times as many until one does.
-    for (std::int64_t k = 256;; k *= 4) {
-      top_of(logits, vocab, k, candidates);
-      if (k >= vocab || kept_prefix(candidates, p, total) < candidates.size())
-        return draw_candidate(candidates, p, total, u);
+    constexpr std::int64_t kShortPrefix = 512;
+    const double wanted = p.top_p * static_cast<double>(sum_of_exps(logits, vocab, largest, p.temperature));
+    top_of(logits, vocab, kShortPrefix, candidates);
+    const std::size_t kept = prefix_reaching(candidates, wanted, largest, p);
+    if (kept < candidates.size()) {
+      candidates.resize(kept);
+    } else {
+      keep_prefix_of_all(logits, vocab, wanted, largest, p, candidates);
     }
+    return draw_candidate(candidates, largest, p, u);
   }
   const Lanes16 shift = splat(largest), temperature = splat(p.temperature);
   for_lanes(vocab, [&](auto at, std::int64_t i) HWY_ATTR {
     at.store(exp(div(sub(at.load(logits + i), shift), temperature)), weights + i);
   });
-  return static_cast<std::int32_t>(draw(vocab, u, [&](std::int64_t i) {
-    return weights[i] >= p.min_p ? static_cast<double>(weights[i]) : 0.0;
-  }));
+  const float least = std::min(p.min_p, 1.0F);
+  return static_cast<std::int32_t>(draw(
+      vocab, u, [&](std::int64_t i) { return weights[i] >= least ? static_cast<double>(weights[i]) : 0.0; }));
 }
 
 void sample_row(const SampleArgs& args, std::int64_t r) {
@@ -268,7 +298,7 @@ void sample_row(const SampleArgs& args, std::int64_t r) {
     out.finite = 0;
     return;
   }
-  out.token = p.temperature > 0.0F ? draw_token(logits, scratch, vocab, p) : best.id;
+  out.token = p.temperature > 0.0F ? draw_token(logits, scratch, vocab, best.logit, p) : best.id;
   if (p.num_logprobs >= 0) write_logprobs(raw, vocab, p.num_logprobs, out);
 }
 
