@@ -59,9 +59,11 @@ HWY_INLINE void step_columns(float* state, std::int64_t k_dim, std::int64_t v_di
                          HWY_ATTR { kWhole ? store(x, p) : store_first(x, p, width); };
   const Lanes16 factor = splat(decay);
   Lanes16 sums[N];
+#pragma GCC unroll 8
   for (int n = 0; n < N; ++n) sums[n] = zero();
   for (std::int64_t i = 0; i < k_dim; ++i) {
     const Lanes16 key = splat(k[i]);
+#pragma GCC unroll 8
     for (int n = 0; n < N; ++n) {
       float* const s = state + i * v_dim + n * kLanes;
       const Lanes16 decayed = mul(read(s), factor);
@@ -70,12 +72,14 @@ HWY_INLINE void step_columns(float* state, std::int64_t k_dim, std::int64_t v_di
     }
   }
   Lanes16 delta[N];
+#pragma GCC unroll 8
   for (int n = 0; n < N; ++n) {
     delta[n] = mul(splat(beta), sub(read(v + n * kLanes), sums[n]));
     sums[n] = zero();
   }
   for (std::int64_t i = 0; i < k_dim; ++i) {
     const Lanes16 key = splat(k[i]), query = splat(q[i]);
+#pragma GCC unroll 8
     for (int n = 0; n < N; ++n) {
       float* const s = state + i * v_dim + n * kLanes;
       const Lanes16 updated = fma(key, delta[n], read(s));
@@ -83,6 +87,7 @@ HWY_INLINE void step_columns(float* state, std::int64_t k_dim, std::int64_t v_di
       sums[n] = fma(query, updated, sums[n]);
     }
   }
+#pragma GCC unroll 8
   for (int n = 0; n < N; ++n) write(sums[n], o + n * kLanes);
 }
 
