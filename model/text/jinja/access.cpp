@@ -58,8 +58,9 @@ Value loop_field(const Loop& loop, std::string_view name, bool& found) {
   if (name == "revindex") return Value::count(length - std::min(index, length));
   if (name == "revindex0")
     return Value(static_cast<std::int64_t>(length) - static_cast<std::int64_t>(index) - 1);
-  if (name == "depth") return Value(std::int64_t{loop.depth});
-  if (name == "depth0") return Value(std::int64_t{loop.depth - 1});
+  if (name == "depth")
+    return Value(std::int64_t{1});  // only recursive loops, which we do not have, go deeper
+  if (name == "depth0") return Value(std::int64_t{0});
   if (name == "previtem") {
     return index == 0 ? Value::undefined("there is no previous item") : loop.items->items[index - 1];
   }

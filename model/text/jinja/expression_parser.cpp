@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <cstdlib>
 
 namespace model::text::jinja {
 namespace {
@@ -235,7 +236,8 @@ ExprPtr ExpressionParser::number() {
   const char *first = token.text.data(), *last = first + token.text.size();
   if (token.kind == Token::Kind::floating) {
     double value = 0;
-    std::from_chars(first, last, value);
+    if (std::from_chars(first, last, value).ec != std::errc{})
+      value = std::strtod(first, nullptr);  // 0 or infinity
     return make(token.line, 0, LiteralExpr{Value(value)});
   }
   std::int64_t value = 0;

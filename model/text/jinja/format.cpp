@@ -98,7 +98,10 @@ void format_number(Builder& out, const Value& value, Spec spec) {
   } else {
     const double number = *value.as_number();
     negative = std::signbit(number) && !std::isnan(number);
+    const bool is_bare = spec.type == '\0';
+    if (is_bare && spec.precision >= 0) spec.type = 'g';
     digits = spec.type == '\0' ? float_repr(std::fabs(number)) : float_digits(std::fabs(number), spec);
+    if (is_bare && digits.find_first_of(".eni") == std::string::npos) digits += ".0";
   }
   if (spec.thousands) insert_thousands(digits);
   const std::string sign = negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
@@ -307,12 +310,7 @@ void format_value(Builder& out, const Value& value, std::string_view spec_text) 
     }
     return format_text(out, to_text(out.runtime(), value), spec);
   }
-  if (spec.type == '\0') {
-    if (value.as_int())
-      spec.type = 'd';
-    else if (spec.precision >= 0)
-      spec.type = 'g';
-  }
+  if (spec.type == '\0' && value.as_int()) spec.type = 'd';
   const bool known = spec.type == '\0' || kFloat.find(spec.type) != std::string_view::npos ||
                      (value.as_int() && kInteger.find(spec.type) != std::string_view::npos);
   if (!known) fail(std::string("unknown format code '") + spec.type + "' for a number");

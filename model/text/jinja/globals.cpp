@@ -52,7 +52,8 @@ Dict dict_of(Runtime& runtime, Args args, std::string_view what) {
       runtime.step(other->entries().size());
       dict = *other;
     } else {
-      for (const auto& item : iterate(runtime, source)->items) {
+      const auto source_items = iterate(runtime, source);
+      for (const auto& item : source_items->items) {
         const auto pair = iterate(runtime, item);
         if (pair->items.size() != 2) fail(std::string(what) + ": a sequence of pairs is required");
         runtime.step();

@@ -78,9 +78,6 @@ Interpreter::Flow Interpreter::execute_for(const ForStmt& statement, const Scope
   if (items->items.empty()) return run(statement.otherwise, scope);
   auto loop = std::make_shared<Loop>();
   loop->items = items;
-  if (const auto* outer = scope->find("loop")) {
-    if (const auto* running = outer->as_loop()) loop->depth = running->depth + 1;
-  }
   for (; loop->index < items->items.size(); ++loop->index) {
     const auto inner = scope_inside(scope);
     inner->set("loop", Value(loop));

@@ -101,6 +101,7 @@ class Parser {
   ForStmt for_tag() {
     ForStmt statement;
     statement.target = expressions_.target(false);
+    if (statement.target.name == "loop") tokens_.error("cannot assign to loop in a for");
     if (!tokens_.skip_name("in")) tokens_.unexpected("'in'");
     statement.iterable = expressions_.tuple(false);
     if (tokens_.skip_name("if")) statement.condition = expressions_.expression();

@@ -22,7 +22,8 @@ Value choose(Runtime& runtime, const Value& input, Args args) {
     if (!test) fail("no test named '" + std::string(name.as_text()->bytes()) + "'");
   }
   std::vector<Value> chosen;
-  for (const auto& item : iterate(runtime, input)->items) {
+  const auto iterated = iterate(runtime, input);
+  for (const auto& item : iterated->items) {
     runtime.step();
     const Value subject = by_attribute ? get_path(runtime, item, attribute) : item;
     if ((test ? test(runtime, subject, args) : truthy(subject)) == wanted) chosen.push_back(item);
@@ -34,7 +35,8 @@ Value map(Runtime& runtime, const Value& input, Args args) {
   std::vector<Value> mapped;
   if (args.positional.empty()) {
     const Bound bound(std::move(args), "filter map", {"attribute", "default"}, 1);
-    for (const auto& item : iterate(runtime, input)->items) {
+    const auto iterated = iterate(runtime, input);
+    for (const auto& item : iterated->items) {
       mapped.push_back(get_path(runtime, item, bound[0], bound.get(1)));
     }
     return make_list(runtime, std::move(mapped), List::Shape::generator);
@@ -43,7 +45,8 @@ Value map(Runtime& runtime, const Value& input, Args args) {
   const Filter filter = find_filter(require_text(name, "filter map").bytes());
   if (!filter) fail("no filter named '" + std::string(name.as_text()->bytes()) + "'");
   const Nesting nesting(runtime);
-  for (const auto& item : iterate(runtime, input)->items) {
+  const auto iterated = iterate(runtime, input);
+  for (const auto& item : iterated->items) {
     runtime.step();
     mapped.push_back(filter(runtime, item, args));
   }

@@ -53,7 +53,8 @@ Value sort(Runtime& runtime, const Value& input, Args args) {
     attributes.push_back(attribute ? *attribute : Value());
   }
   std::vector<Keyed> items;
-  for (const auto& item : iterate(runtime, input)->items) {
+  const auto iterated = iterate(runtime, input);
+  for (const auto& item : iterated->items) {
     Keyed keyed{{}, item};
     for (const auto& attribute : attributes)
       keyed.keys.push_back(comparison_key(runtime, item, &attribute, bound.flag(1, false)));
@@ -81,7 +82,8 @@ Value unique(Runtime& runtime, const Value& input, Args args) {
   const Bound bound(std::move(args), "filter unique", {"case_sensitive", "attribute"});
   std::set<std::string> seen;
   std::vector<Value> kept;
-  for (const auto& item : iterate(runtime, input)->items) {
+  const auto iterated = iterate(runtime, input);
+  for (const auto& item : iterated->items) {
     runtime.step();
     if (seen.insert(key_of(comparison_key(runtime, item, bound.get(1), bound.flag(0, false)))).second)
       kept.push_back(item);
@@ -94,7 +96,8 @@ Value groupby(Runtime& runtime, const Value& input, Args args) {
   const bool case_sensitive = bound.flag(2, false);
   const auto raw_key = [&](const Value& item) { return get_path(runtime, item, bound[0], bound.get(1)); };
   std::vector<Keyed> items;
-  for (const auto& item : iterate(runtime, input)->items) {
+  const auto iterated = iterate(runtime, input);
+  for (const auto& item : iterated->items) {
     items.push_back({{comparison_key(runtime, raw_key(item), nullptr, case_sensitive)}, item});
   }
   std::vector<Value> groups, members;
@@ -139,7 +142,8 @@ Value sum(Runtime& runtime, const Value& input, Args args) {
   const Bound bound(std::move(args), "filter sum", {"attribute", "start"});
   Value total = bound.has(1) ? bound[1] : Value(std::int64_t{0});
   if (total.as_text()) fail("filter sum cannot add strings");
-  for (const auto& item : iterate(runtime, input)->items) {
+  const auto iterated = iterate(runtime, input);
+  for (const auto& item : iterated->items) {
     total = binary(runtime, Operator::add, total, bound.has(0) ? get_path(runtime, item, bound[0]) : item);
   }
   return total;

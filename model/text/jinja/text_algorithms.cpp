@@ -20,10 +20,7 @@ std::vector<ByteRange> split_blanks(const Text& text, std::int64_t limit) {
   for (skip(true); at < bytes.size(); skip(true)) {
     const std::size_t first = at;
     if (limit-- == 0) {
-      std::size_t end = bytes.size();
-      while (end > first && is_space(code_point(bytes, code_point_before(bytes, end))))
-        end = code_point_before(bytes, end);
-      parts.push_back({first, end});
+      parts.push_back({first, bytes.size()});
       break;
     }
     skip(false);
@@ -43,9 +40,7 @@ std::vector<ByteRange> split_blanks_from_right(const Text& text, std::int64_t li
   for (skip(true); at > 0; skip(true)) {
     const std::size_t last = at;
     if (limit-- == 0) {
-      std::size_t first = 0;
-      while (first < last && is_space(code_point(bytes, first))) first += code_point_size(bytes, first);
-      parts.push_back({first, last});
+      parts.push_back({0, last});
       break;
     }
     skip(false);

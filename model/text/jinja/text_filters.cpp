@@ -77,7 +77,8 @@ Value join(Runtime& runtime, const Value& input, Args args) {
   const Text separator = bound.has(0) ? to_text(runtime, bound[0]) : Text();
   Builder out(runtime);
   bool first = true;
-  for (const auto& item : iterate(runtime, input)->items) {
+  const auto iterated = iterate(runtime, input);
+  for (const auto& item : iterated->items) {
     runtime.step();
     if (!std::exchange(first, false)) out.add(separator);
     print(out, bound.has(1) ? get_path(runtime, item, bound[1]) : item);

@@ -136,7 +136,6 @@ struct Callable {
 struct Loop {
   std::shared_ptr<const List> items;
   std::size_t index = 0;
-  int depth = 1;
   std::optional<Args> changed;  ///< what loop.changed saw last
 };
 

@@ -63,7 +63,7 @@ bool is_string(const Value& value) { return value.as_text(); }
 bool is_mapping(const Value& value) { return value.as_dict(); }
 bool is_sequence(const Value& value) {
   const auto* list = value.as_list();
-  return value.as_text() || value.as_dict() || (list && list->has_subscript());
+  return value.as_text() || value.as_dict() || value.as_undefined() || (list && list->has_subscript());
 }
 bool is_iterable(const Value& value) {
   return value.as_text() || value.as_dict() || value.as_list() || value.as_undefined() || value.as_loop();
