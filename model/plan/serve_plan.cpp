@@ -8,6 +8,7 @@
 #include "kernels/recurrent.h"
 #include "model/arch/limits.h"
 #include "model/checkpoint/weight_map.h"
+#include "model/runner/step_buffers.h"
 
 namespace model {
 namespace {
@@ -227,6 +228,7 @@ Result<ServePlan, LoadError> derive_serve_plan(const ModelConfig& config, const 
   if (!computable(plan))
     return violations.take();  // nothing can be derived from them; all others are derived and checked too
   derive_counts(config, plan);
+  plan.arena_bytes = step_arena_bytes(config, plan);
   derive_memory(config, options, facts, plan, violations);
   if (!violations.none()) return violations.take();
   return plan;

@@ -13,7 +13,7 @@ struct StepLimits {
   std::int32_t prefill_rows = 0;
   std::int32_t feeds = 0;  ///< a slot is fed at most once a step
   std::int32_t logits_rows = 0;
-  std::int32_t new_pages = 0;
+  std::int64_t new_pages = 0;
   /// Of one feed. More of either is refused: they travel with every step.
   static constexpr std::int32_t kMaxBiases = 1024, kMaxBans = 256;
 };
