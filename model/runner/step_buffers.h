@@ -31,12 +31,9 @@ struct StepBuffers {
   gpu::VectorView<kernels::SampledRow> sampled;
 };
 gpu::Result<StepBuffers, gpu::DeviceError> take_step_buffers(gpu::Arena& arena, const ModelConfig& config,
-                                                             const StepLimits& limits, gpu::DType activation);
+                                                             const ServePlan& plan);
 
 /// The arena of a step, to the byte: runs the forward pass itself on operations that do nothing.
 gpu::Bytes step_arena_bytes(const ModelConfig& config, const ServePlan& plan);
-
-/// Activations of the forward pass and of the caches. (The specification computes in f32.)
-inline constexpr gpu::DType kActivation = gpu::DType::f32;
 
 }  // namespace model
