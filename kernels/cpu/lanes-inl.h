@@ -185,6 +185,10 @@ HWY_INLINE Lanes16 min(Lanes16 a, Lanes16 b) {
 HWY_INLINE Lanes16 sqrt(Lanes16 a) {
   return each_part([&](int i) HWY_ATTR { return p_sqrt(a.part[i]); });
 }
+/// Lanes of x where x is NaN, else of result.
+HWY_INLINE Lanes16 keep_nan(Lanes16 result, Lanes16 x) {
+  return each_part([&](int i) HWY_ATTR { return p_keep_nan(result.part[i], x.part[i]); });
+}
 
 /// Sixteen values from any address; f16 and bf16 are widened exactly.
 template <class T>
@@ -205,6 +209,31 @@ HWY_INLINE void store_first(Lanes16 a, float* p, std::int64_t n) {
   alignas(64) float values[16];
   store(a, values);
   std::memcpy(p, values, static_cast<std::size_t>(n) * sizeof(float));
+}
+
+/// What for_lanes hands to its body: loads and stores of sixteen values, or of the last n of a row.
+struct WholeLanes {
+  template <class T>
+  HWY_INLINE Lanes16 load(const T* p) const {
+    return HWY_NAMESPACE::load(p);
+  }
+  HWY_INLINE void store(Lanes16 a, float* p) const { HWY_NAMESPACE::store(a, p); }
+};
+struct FirstLanes {
+  std::int64_t n;
+  template <class T>
+  HWY_INLINE Lanes16 load(const T* p) const {
+    return load_first(p, n);
+  }
+  HWY_INLINE void store(Lanes16 a, float* p) const { store_first(a, p, n); }
+};
+/// body(at, i) for i = 0, 16, … < n: `at.load(x + i)`, `at.store(value, y + i)`. Absent lanes load as zero
+/// and are not stored.
+template <class Body>
+HWY_INLINE void for_lanes(std::int64_t n, Body body) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) body(WholeLanes(), i);
+  if (i < n) body(FirstLanes{n - i}, i);
 }
 
 // The combine tree: lanes i and i+8, then i and i+4, i and i+2, i and i+1.
@@ -308,13 +337,21 @@ HWY_INLINE float dot(const float* x, const T* w, std::int64_t k) {
   if (i < k) acc = fma(load_first(x + i, k - i), load_first(w + i, k - i), acc);
   return sum(acc);
 }
+/// sum_i x[i]^2, the same way.
+HWY_INLINE float sum_of_squares(const float* x, std::int64_t n) {
+  Lanes16 acc = zero();
+  for_lanes(n, [&](auto at, std::int64_t i) HWY_ATTR {
+    const Lanes16 v = at.load(x + i);
+    acc = fma(v, v, acc);
+  });
+  return sum(acc);
+}
 /// y[i] += a * x[i] for i < n (a fused multiply-add each).
 template <class T>
 HWY_INLINE void add_scaled(float a, const T* x, float* y, std::int64_t n) {
   const Lanes16 factor = splat(a);
-  std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) store(fma(factor, load(x + i), load(y + i)), y + i);
-  if (i < n) store_first(fma(factor, load_first(x + i, n - i), load_first(y + i, n - i)), y + i, n - i);
+  for_lanes(n, [&](auto at, std::int64_t i)
+                   HWY_ATTR { at.store(fma(factor, at.load(x + i), at.load(y + i)), y + i); });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -3,7 +3,7 @@
 #include "kernels/cpu/tiles.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/attention_gate.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/head_gate.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "kernels/cpu/lanes-inl.h"
 

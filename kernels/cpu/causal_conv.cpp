@@ -6,7 +6,7 @@
 #include "kernels/cpu/tiles.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/recurrent_conv.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/causal_conv.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "kernels/cpu/lanes-inl.h"
 
