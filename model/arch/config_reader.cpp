@@ -157,7 +157,7 @@ void ConfigReader::problem(std::string_view key, std::string_view what) {
 void ConfigReader::require(std::initializer_list<std::string_view> keys, bool holds, std::string_view what) {
   if (holds) return;
   for (std::string_view key : keys) {
-    if (wrong_.count(key) != 0) return;
+    if (is_wrong(key)) return;
   }
   problem(*keys.begin(), what);
 }

@@ -38,6 +38,7 @@ class ConfigReader {
 
   /// A problem about `key`: "<file>: <path><key> <what>". The key counts as wrong from here on.
   void problem(std::string_view key, std::string_view what);
+  bool is_wrong(std::string_view key) const { return wrong_.count(key) != 0; }
   /// A rule about several keys. Skipped when one of them is already known to be wrong: its value is then a
   /// stand-in.
   void require(std::initializer_list<std::string_view> keys, bool holds, std::string_view what);

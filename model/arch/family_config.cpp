@@ -101,7 +101,7 @@ void check_heads(ConfigReader& reader, const ModelConfig& config) {
   reader.require({"num_attention_heads", "head_dim"}, width <= limits::kMaxAttentionWidth,
                  "times head_dim is " + std::to_string(width) + ", at most " +
                      std::to_string(limits::kMaxAttentionWidth) + " is possible");
-  require_multiple_of_8(reader, {"head_dim", "num_attention_heads"}, width);
+  require_multiple_of_8(reader, {"head_dim", "num_attention_heads", "hidden_size"}, width);
 }
 
 void read_llama(ConfigReader& reader, ModelConfig& config) {

@@ -125,7 +125,7 @@ std::optional<PleConfig> read_ple(ConfigReader& reader, const ModelConfig& confi
   reader.require({"ple_layer_ids"}, ple.layers.size() <= 64, "names more than 64 layers");
   for (LayerIndex layer : ple.layers) {
     const bool exists = static_cast<std::size_t>(layer) < config.layers.size();
-    reader.require({"ple_layer_ids", "num_hidden_layers", "layer_types"},
+    reader.require({"ple_layer_ids", "num_hidden_layers", "layer_types", "full_attention_interval"},
                    exists && config.layers[static_cast<std::size_t>(layer)] == LayerKind::linear_attention,
                    "names layer " + std::to_string(layer + 1) +
                        " (counted from 1), which is not a linear-attention layer of this model");
@@ -151,7 +151,8 @@ std::optional<MtpConfig> read_mtp(ConfigReader& reader, double theta) {
   if (auto mtp = reader.object("mtp")) {
     const std::int32_t inner = mtp->integer("num_hidden_layers", range, num_layers);
     if (!reader.has("mtp_num_hidden_layers")) num_layers = inner;
-    mtp->require({"num_hidden_layers"}, inner == num_layers, "contradicts mtp_num_hidden_layers");
+    mtp->require({"num_hidden_layers"}, inner == num_layers || reader.is_wrong("mtp_num_hidden_layers"),
+                 "contradicts mtp_num_hidden_layers");
     if (mtp->has("mtp_use_hidden_state_from_layer")) {
       mtp->problem("mtp_use_hidden_state_from_layer", "is set; only null is supported");
     }
@@ -159,7 +160,8 @@ std::optional<MtpConfig> read_mtp(ConfigReader& reader, double theta) {
       mtp->require({"layer_types"}, is_sparse(name),
                    "names \"" + std::string(name) + "\"; only attention is supported");
     }
-    mtp->require({"rope_theta"}, mtp->number("rope_theta", {1.0, 1e12}, theta) == theta,
+    const double mtp_theta = mtp->number("rope_theta", {1.0, 1e12}, theta);
+    mtp->require({"rope_theta"}, mtp_theta == theta || reader.is_wrong("rope_theta"),
                  "differs from the base model's");
   }
   if (reader.boolean("mtp_use_dedicated_embeddings", false)) {

@@ -49,43 +49,43 @@ gpu::Status take(gpu::Arena& arena, Matrix& view, DType dtype, std::int64_t rows
 
 }  // namespace
 
-gpu::Status take_page_memory(const ModelConfig& config, const ServePlan& plan, DType activation,
-                             gpu::Arena& arena, std::vector<LayerMemory>& layers) {
+gpu::Status take_page_memory(const ModelConfig& config, const ServePlan& plan, gpu::Arena& arena,
+                             std::vector<LayerMemory>& layers) {
   const std::int64_t positions = std::int64_t{plan.num_pages} * plan.block_size;
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     if (!is_attention(config.layers[i])) continue;
     AttentionMemory& memory = layers[i].attention;
     const std::int32_t width = config.num_kv_heads * config.head_dim;
-    RETURN_IF_ERROR(take(arena, memory.keys, activation, positions, width, "key pages"));
-    RETURN_IF_ERROR(take(arena, memory.values, activation, positions, width, "value pages"));
+    RETURN_IF_ERROR(take(arena, memory.keys, plan.activation, positions, width, "key pages"));
+    RETURN_IF_ERROR(take(arena, memory.values, plan.activation, positions, width, "value pages"));
     if (!has_indexer(config, i)) continue;
-    RETURN_IF_ERROR(take(arena, memory.index_keys, activation, positions / config.indexer->ratio,
+    RETURN_IF_ERROR(take(arena, memory.index_keys, plan.activation, positions / config.indexer->ratio,
                          config.indexer->head_dim, "index key pages"));
   }
   return gpu::Done{};
 }
 
-gpu::Status take_slot_memory(const ModelConfig& config, const ServePlan& plan, DType activation,
-                             gpu::Arena& arena, std::vector<LayerMemory>& layers) {
+gpu::Status take_slot_memory(const ModelConfig& config, const ServePlan& plan, gpu::Arena& arena,
+                             std::vector<LayerMemory>& layers) {
   const std::int64_t slots = plan.num_state_slots;
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     LayerMemory& memory = layers[i];
     if (is_attention(config.layers[i])) {
       if (!has_indexer(config, i)) continue;
       memory.attention.index_ring_rows = plan.qsa_ring_rows;
-      RETURN_IF_ERROR(take(arena, memory.attention.index_ring, activation, slots * plan.qsa_ring_rows,
+      RETURN_IF_ERROR(take(arena, memory.attention.index_ring, plan.activation, slots * plan.qsa_ring_rows,
                            config.indexer->head_dim, "index key rings"));
     } else {
       const GdnConfig& gdn = *config.gdn;
       memory.recurrent.conv_ring_rows = gdn.conv_kernel - 1 + plan.num_drafts;
-      RETURN_IF_ERROR(take(arena, memory.recurrent.conv_ring, activation,
+      RETURN_IF_ERROR(take(arena, memory.recurrent.conv_ring, plan.activation,
                            slots * memory.recurrent.conv_ring_rows, gdn.conv_width(), "convolution rings"));
       RETURN_IF_ERROR(take(arena, memory.recurrent.state, DType::f32, slots * gdn.num_v_heads,
                            gdn.k_dim * gdn.v_dim, "recurrent state"));
     }
     if (!has_ple(config, i)) continue;
     memory.ple.conv_ring_rows = config.ple->conv_history() + plan.num_drafts;
-    RETURN_IF_ERROR(take(arena, memory.ple.conv_ring, activation, slots * memory.ple.conv_ring_rows,
+    RETURN_IF_ERROR(take(arena, memory.ple.conv_ring, plan.activation, slots * memory.ple.conv_ring_rows,
                          config.hyper_connection->num_streams * config.hidden_size, "ple convolution rings"));
   }
   return gpu::Done{};
@@ -96,17 +96,17 @@ MeasuringArena::MeasuringArena() : device_(std::make_unique<AddressDevice>()) {
   arena_ = gpu::Arena(*device_->allocate(everything, "addresses"));
 }
 
-gpu::Bytes page_memory_bytes(const ModelConfig& config, const ServePlan& plan, DType activation) {
+gpu::Bytes page_memory_bytes(const ModelConfig& config, const ServePlan& plan) {
   MeasuringArena measured;
   std::vector<LayerMemory> layers(config.layers.size());
-  [[maybe_unused]] const auto taken = take_page_memory(config, plan, activation, measured.arena(), layers);
+  [[maybe_unused]] const auto taken = take_page_memory(config, plan, measured.arena(), layers);
   return measured.high_water();
 }
 
-gpu::Bytes slot_memory_bytes(const ModelConfig& config, const ServePlan& plan, DType activation) {
+gpu::Bytes slot_memory_bytes(const ModelConfig& config, const ServePlan& plan) {
   MeasuringArena measured;
   std::vector<LayerMemory> layers(config.layers.size());
-  [[maybe_unused]] const auto taken = take_slot_memory(config, plan, activation, measured.arena(), layers);
+  [[maybe_unused]] const auto taken = take_slot_memory(config, plan, measured.arena(), layers);
   return measured.high_water();
 }
 

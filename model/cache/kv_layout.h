@@ -43,13 +43,13 @@ struct LayerMemory {
 
 /// Takes every layer's page memory, or slot memory, from an arena of its own. Rings hold the history plus one
 /// row a draft.
-gpu::Status take_page_memory(const ModelConfig& config, const ServePlan& plan, gpu::DType activation,
-                             gpu::Arena& arena, std::vector<LayerMemory>& layers);
-gpu::Status take_slot_memory(const ModelConfig& config, const ServePlan& plan, gpu::DType activation,
-                             gpu::Arena& arena, std::vector<LayerMemory>& layers);
+gpu::Status take_page_memory(const ModelConfig& config, const ServePlan& plan, gpu::Arena& arena,
+                             std::vector<LayerMemory>& layers);
+gpu::Status take_slot_memory(const ModelConfig& config, const ServePlan& plan, gpu::Arena& arena,
+                             std::vector<LayerMemory>& layers);
 /// What they take, to the byte.
-gpu::Bytes page_memory_bytes(const ModelConfig& config, const ServePlan& plan, gpu::DType activation);
-gpu::Bytes slot_memory_bytes(const ModelConfig& config, const ServePlan& plan, gpu::DType activation);
+gpu::Bytes page_memory_bytes(const ModelConfig& config, const ServePlan& plan);
+gpu::Bytes slot_memory_bytes(const ModelConfig& config, const ServePlan& plan);
 
 /// An arena over no memory: taking from it measures. Nothing may be read or written through what it gives.
 class MeasuringArena {

@@ -1,5 +1,6 @@
 #include "model/checkpoint/weight_check.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <set>
@@ -53,20 +54,30 @@ class Checker {
   }
 
   void check_weight(const WeightSpec& weight) {
-    std::optional<DType> first;
+    std::vector<const Location*> parts;
+    std::map<DType, int> counts;
     for (const TensorPart& part : weight.parts) {
       const Location* at = find(part.name, part.shape);
       if (at == nullptr) continue;
       const DType dtype = at->entry->dtype;
-      if (!is_floating(dtype)) {
+      if (is_floating(dtype)) {
+        parts.push_back(at);
+        ++counts[dtype];
+      } else {
         problem(at->file->name(), part.name,
                 "is " + std::string(gpu::to_string(dtype)) + ", f32, f16 or bf16 is needed");
-      } else if (dtype != first.value_or(dtype)) {
-        problem(at->file->name(), part.name,
-                "is " + std::string(gpu::to_string(dtype)) + ", other parts of the same weight are " +
-                    std::string(gpu::to_string(*first)));
       }
-      if (!first) first = dtype;
+    }
+    if (counts.size() <= 1) return;
+    // One odd shard among many is one problem: the common dtype is taken for the intended one.
+    const DType common = std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
+                           return a.second < b.second;
+                         })->first;
+    for (const Location* at : parts) {
+      if (at->entry->dtype == common) continue;
+      problem(at->file->name(), at->entry->name,
+              "is " + std::string(gpu::to_string(at->entry->dtype)) +
+                  ", other parts of the same weight are " + std::string(gpu::to_string(common)));
     }
   }
 

@@ -8,6 +8,7 @@
 #include "kernels/recurrent.h"
 #include "model/arch/limits.h"
 #include "model/checkpoint/weight_map.h"
+#include "model/runner/step_buffers.h"
 
 namespace model {
 namespace {
@@ -23,7 +24,9 @@ std::string mib(std::int64_t bytes) {
 }
 
 /// Activations and caches: the specification computes in f32, CUDA in bf16.
-std::int64_t activation_bytes(gpu::Backend backend) { return backend == gpu::Backend::cpu ? 4 : 2; }
+gpu::DType activation_dtype(gpu::Backend backend) {
+  return backend == gpu::Backend::cpu ? gpu::DType::f32 : gpu::DType::bf16;
+}
 
 /// A row of a cache or ring: pitches are multiples of 16 bytes.
 std::int64_t row_bytes(std::int64_t cols, std::int64_t element) { return gpu::round_up(cols * element, 16); }
@@ -94,6 +97,7 @@ std::int64_t slot_bytes(const ModelConfig& config, const ServePlan& plan, std::i
 
 void resolve(const ModelConfig& config, const PlanOptions& options, gpu::Backend backend, ServePlan& plan) {
   const bool cpu = backend == gpu::Backend::cpu;
+  plan.activation = activation_dtype(backend);
   plan.max_seq_len = options.max_seq_len.value_or(std::min(config.max_positions, kDefaultMaxSeqLen));
   plan.max_batch_size = options.max_batch_size.value_or(cpu ? 8 : 64);
   plan.max_prefill_tokens = options.max_prefill_tokens.value_or(cpu ? 512 : 8192);
@@ -175,7 +179,7 @@ void derive_counts(const ModelConfig& config, ServePlan& plan) {
 /// Pages for every sequence at its longest, or as many as fit; fewer than one sequence needs is a violation.
 void derive_memory(const ModelConfig& config, const PlanOptions& options, const gpu::DeviceFacts& facts,
                    ServePlan& plan, Violations& violations) {
-  const std::int64_t element = activation_bytes(facts.backend);
+  const std::int64_t element = gpu::size_of(plan.activation);
   const std::int64_t page = page_bytes(config, plan, element);
   plan.state_bytes = gpu::Bytes{slot_bytes(config, plan, element)} * plan.num_state_slots;
 
@@ -227,6 +231,7 @@ Result<ServePlan, LoadError> derive_serve_plan(const ModelConfig& config, const 
   if (!computable(plan))
     return violations.take();  // nothing can be derived from them; all others are derived and checked too
   derive_counts(config, plan);
+  plan.arena_bytes = step_arena_bytes(config, plan);
   derive_memory(config, options, facts, plan, violations);
   if (!violations.none()) return violations.take();
   return plan;

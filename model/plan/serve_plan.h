@@ -23,6 +23,7 @@ struct PlanOptions {
 
 /// Every capacity, derived. Printed, served as /serve-plan, and the only source of limits.
 struct ServePlan {
+  gpu::DType activation = gpu::DType::f32;  ///< of the forward pass, caches and rings: f32 on the CPU, the specification
   std::int32_t max_seq_len = 0;
   std::int32_t max_batch_size = 0;
   std::int32_t max_prefill_tokens = 0;

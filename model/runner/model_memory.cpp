@@ -35,11 +35,10 @@ gpu::Result<ModelMemory, gpu::DeviceError> allocate_model_memory(gpu::Device& de
   RETURN_IF_ERROR(allocate(device, memory.tables, measured.high_water(), "token ids and page tables"));
   RETURN_IF_ERROR(take_tables(plan, memory.tables, memory));
 
-  RETURN_IF_ERROR(allocate(device, memory.pages, page_memory_bytes(config, plan, kActivation), "pages"));
-  RETURN_IF_ERROR(take_page_memory(config, plan, kActivation, memory.pages, memory.layers));
-  RETURN_IF_ERROR(
-      allocate(device, memory.slots, slot_memory_bytes(config, plan, kActivation), "state slots"));
-  RETURN_IF_ERROR(take_slot_memory(config, plan, kActivation, memory.slots, memory.layers));
+  RETURN_IF_ERROR(allocate(device, memory.pages, page_memory_bytes(config, plan), "pages"));
+  RETURN_IF_ERROR(take_page_memory(config, plan, memory.pages, memory.layers));
+  RETURN_IF_ERROR(allocate(device, memory.slots, slot_memory_bytes(config, plan), "state slots"));
+  RETURN_IF_ERROR(take_slot_memory(config, plan, memory.slots, memory.layers));
   RETURN_IF_ERROR(allocate(device, memory.step, step_arena_bytes(config, plan), "step arena"));
   return memory;
 }

@@ -67,6 +67,10 @@ Problem check_sampling(const Feed& feed, const ServePlan& limits) {
            str(std::ssize(feed.known));
   if (!feed.sampling) return "logits are asked for without sampling parameters";
   const SamplingParams& sampling = *feed.sampling;
+  if (sampling.num_logprobs < -1 || sampling.num_logprobs > kernels::kMaxTopLogprobs)
+    return str(sampling.num_logprobs) + " logprobs; " + str(kernels::kMaxTopLogprobs) + " are possible";
+  if (feed.prompt_tokens < 0 || feed.prompt_tokens > limits.max_seq_len)
+    return "a prompt of " + str(feed.prompt_tokens) + " tokens; max_seq_len is " + str(limits.max_seq_len);
   if (std::ssize(sampling.logit_bias) > StepLimits::kMaxBiases)
     return str(std::ssize(sampling.logit_bias)) + " logit biases; " + str(StepLimits::kMaxBiases) + " fit";
   if (std::ssize(feed.bans) > StepLimits::kMaxBans)

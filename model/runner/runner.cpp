@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "model/layers/decoder.h"
+#include "model/layers/slot_state.h"
 #include "model/runner/device_constants.h"
 #include "model/runner/model_memory.h"
 #include "model/runner/state_reader.h"
@@ -147,20 +148,19 @@ gpu::Status ModelRunner::run(const StepPlan& plan) {
 gpu::Status ModelRunner::reset(const std::vector<StateSlot>& resets) {
   for (const StateSlot slot : resets) {
     if (!has_slot(slot)) continue;
-    for (const StateSpan& span : decoder_.state_of(slot))
-      RETURN_IF_ERROR(stream_->fill_zero(span.base, span.size, "reset state slot"));
+    RETURN_IF_ERROR(reset_state(*stream_, decoder_.state_of(slot)));
   }
   return gpu::Done{};
 }
 
 gpu::Status ModelRunner::run_feeds() {
-  auto buffers = take_step_buffers(memory_.step, config_, step_limits(plan_), kActivation);
+  auto buffers = take_step_buffers(memory_.step, config_, plan_);
   if (!buffers.ok()) return std::move(buffers).error();
   RETURN_IF_ERROR(batch_.upload(*stream_, buffers->staging, memory_.ids, memory_.page_table));
   const StepContext context{*stream_,
                             *ops_,
                             memory_.step,
-                            kActivation,
+                            plan_.activation,
                             Rows{plan_.max_step_rows},
                             {},
                             memory_.ids,

@@ -1,25 +1,25 @@
 #include "model/runner/state_reader.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 namespace model {
 namespace {
 
 using gpu::Rows;
 
-/// Rows of f32 matrices, in the order asked for.
+/// Rows of f32 or bf16 matrices, in the order asked for.
 class RowReader {
  public:
   explicit RowReader(gpu::Stream& stream) : stream_(stream) {}
 
   void add(std::vector<float>& out, gpu::Matrix matrix, std::int64_t row) {
-    assert(matrix.dtype == gpu::DType::f32);
-    std::vector<float> values(static_cast<std::size_t>(matrix.cols.n));
-    const auto size = gpu::bytes_of(matrix.dtype, matrix.cols);
-    const bool read =
-        stream_.copy_to_host(values.data(), matrix.from_row(Rows{row}).base, size, "read state").ok() &&
-        stream_.synchronize().ok();
-    if (read) out.insert(out.end(), values.begin(), values.end());
+    row_.resize(static_cast<std::size_t>(gpu::bytes_of(matrix.dtype, matrix.cols).n));
+    const gpu::Bytes size{std::ssize(row_)};
+    if (!stream_.copy_to_host(row_.data(), matrix.from_row(Rows{row}).base, size, "read state").ok()) return;
+    if (!stream_.synchronize().ok()) return;
+    for (std::int64_t c = 0; c < matrix.cols.n; ++c) out.push_back(value(matrix.dtype, c));
   }
   /// The last `history` positions before `fed`, oldest first; zero before the start.
   std::vector<float> ring(gpu::Matrix matrix, std::int32_t ring_rows, std::int32_t history, StateSlot slot,
@@ -36,7 +36,19 @@ class RowReader {
   }
 
  private:
+  float value(gpu::DType dtype, std::int64_t column) const {
+    assert(dtype == gpu::DType::f32 || dtype == gpu::DType::bf16);
+    if (dtype == gpu::DType::f32) {
+      float f32 = 0.0F;
+      std::memcpy(&f32, row_.data() + column * std::int64_t{sizeof f32}, sizeof f32);
+      return f32;
+    }
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, row_.data() + column * std::int64_t{sizeof bits}, sizeof bits);
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  }
   gpu::Stream& stream_;
+  std::vector<std::byte> row_;
 };
 
 }  // namespace

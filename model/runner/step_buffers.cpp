@@ -11,7 +11,7 @@ StepLimits step_limits(const ServePlan& plan) {
   limits.prefill_rows = plan.chunk_width;
   limits.feeds = plan.num_state_slots;
   limits.logits_rows = plan.max_batch_size * (1 + plan.num_drafts);
-  limits.new_pages = plan.num_state_slots * plan.pages_per_sequence;
+  limits.new_pages = std::int64_t{plan.num_state_slots} * plan.pages_per_sequence;
   return limits;
 }
 
@@ -28,8 +28,8 @@ gpu::Bytes staging_bytes(const StepLimits& limits) {
 }
 
 gpu::Result<StepBuffers, gpu::DeviceError> take_step_buffers(gpu::Arena& arena, const ModelConfig& config,
-                                                             const StepLimits& limits,
-                                                             gpu::DType activation) {
+                                                             const ServePlan& plan) {
+  const StepLimits limits = step_limits(plan);
   StepBuffers buffers;
   const auto matrix = [&](gpu::Matrix& view, gpu::DType dtype, std::int32_t rows, std::int32_t cols,
                           const char* what) -> gpu::Status {
@@ -42,7 +42,7 @@ gpu::Result<StepBuffers, gpu::DeviceError> take_step_buffers(gpu::Arena& arena, 
   if (!staging.ok()) return std::move(staging).error();
   buffers.staging = *staging;
   RETURN_IF_ERROR(
-      matrix(buffers.hidden, activation, limits.rows, Decoder::residual_width(config), "residual"));
+      matrix(buffers.hidden, plan.activation, limits.rows, Decoder::residual_width(config), "residual"));
   RETURN_IF_ERROR(matrix(buffers.logits, gpu::DType::f32, limits.logits_rows, config.vocab_size, "logits"));
   RETURN_IF_ERROR(
       matrix(buffers.sample_scratch, gpu::DType::f32, limits.logits_rows, config.vocab_size, "sampling"));
@@ -63,12 +63,12 @@ gpu::Bytes step_arena_bytes(const ModelConfig& config, const ServePlan& plan) {
   const auto ops = make_null_ops();
   const auto stream = make_null_stream();
 
-  const auto buffers = take_step_buffers(arena, config, limits, kActivation);
+  const auto buffers = take_step_buffers(arena, config, plan);
   FormRows form;
   form.batch.num_rows = gpu::Rows{limits.rows};
   form.batch.max_position = plan.max_seq_len - 1;
   form.logits_rows.size = gpu::Elements{limits.logits_rows};
-  const StepContext context{*stream, *ops, arena, kActivation,     gpu::Rows{limits.rows},
+  const StepContext context{*stream, *ops, arena, plan.activation, gpu::Rows{limits.rows},
                             {},      {},   {},    plan.max_seq_len};
   if (buffers.ok()) {
     [[maybe_unused]] const auto run = decoder.forward(context, {&form, 1}, buffers->hidden, buffers->logits);

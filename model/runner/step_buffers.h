@@ -13,7 +13,7 @@ struct StepLimits {
   std::int32_t prefill_rows = 0;
   std::int32_t feeds = 0;  ///< a slot is fed at most once a step
   std::int32_t logits_rows = 0;
-  std::int32_t new_pages = 0;
+  std::int64_t new_pages = 0;
   /// Of one feed. More of either is refused: they travel with every step.
   static constexpr std::int32_t kMaxBiases = 1024, kMaxBans = 256;
 };
@@ -31,12 +31,9 @@ struct StepBuffers {
   gpu::VectorView<kernels::SampledRow> sampled;
 };
 gpu::Result<StepBuffers, gpu::DeviceError> take_step_buffers(gpu::Arena& arena, const ModelConfig& config,
-                                                             const StepLimits& limits, gpu::DType activation);
+                                                             const ServePlan& plan);
 
 /// The arena of a step, to the byte: runs the forward pass itself on operations that do nothing.
 gpu::Bytes step_arena_bytes(const ModelConfig& config, const ServePlan& plan);
-
-/// Activations of the forward pass and of the caches. (The specification computes in f32.)
-inline constexpr gpu::DType kActivation = gpu::DType::f32;
 
 }  // namespace model

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "model/cache/kv_layout.h"
 #include "model/runner/step_buffers.h"
 #include "model_rig.h"
 
@@ -80,6 +81,13 @@ const BadFeed kBadFeeds[] = {
        sampling->logit_bias.assign(1025, {1, 1.0F});
        feed.sampling = sampling;
      }},
+    {"21 logprobs; 20 are possible",
+     [](ModelRig&, Feed& feed, StepPlan&) {
+       auto sampling = std::make_shared<SamplingParams>();
+       sampling->num_logprobs = 21;
+       feed.sampling = sampling;
+     }},
+    {"a prompt of 257 tokens", [](ModelRig&, Feed& feed, StepPlan&) { feed.prompt_tokens = 257; }},
     {"banned token id 256", [](ModelRig&, Feed& feed, StepPlan&) { feed.bans = {256}; }},
     {"257 bans; 256 fit", [](ModelRig&, Feed& feed, StepPlan&) { feed.bans.assign(257, 1); }},
     {"penalties over several rows",
@@ -259,6 +267,17 @@ TEST(Arena, AStepTakesExactlyWhatThePlanSays) {
     EXPECT_EQ(rig.runner->arena_high_water(), step_arena_bytes(rig.config, rig.plan)) << name;
     rig.generate(1, ids(200), 10);
     EXPECT_EQ(rig.runner->arena_high_water(), rig.plan.arena_bytes) << name;
+  }
+}
+
+// What the plan prints is what the runner allocates (but for the alignment of each buffer).
+TEST(Arena, PageAndSlotMemoryAreWhatThePlanSays) {
+  for (const char* name : {"tiny-qwen4_exp", "tiny-llama"}) {
+    ModelRig rig(fixture(name), {});
+    EXPECT_EQ(page_memory_bytes(rig.config, rig.plan), rig.plan.kv_bytes) << name;
+    const std::int64_t tables =
+        4 * std::int64_t{rig.plan.num_state_slots} * (rig.plan.max_seq_len + rig.plan.pages_per_sequence);
+    EXPECT_EQ(slot_memory_bytes(rig.config, rig.plan).n + tables, rig.plan.state_bytes.n) << name;
   }
 }
 
