@@ -3,7 +3,9 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "actors/generate_request.h"
 #include "actors/response_sink.h"
@@ -12,29 +14,35 @@
 
 namespace actors {
 
-/// What http/ knows of everything behind it, without a CAF header. Every member may be called from the I/O threads and returns at once.
+/// What http/ knows of everything behind it, without a CAF header. Every member may be called from the I/O
+/// threads and returns at once.
 class Engine {
  public:
   virtual ~Engine() = default;
 
   using Ticket = std::uint64_t;
   /// Spawns the request actor. The sink hears what becomes of it.
-  virtual Ticket submit(std::shared_ptr<const GenerateRequest> request, std::unique_ptr<ResponseSink> sink) = 0;
-  /// The client of a ticket left: its pages are free within one step. Unknown and finished tickets are ignored.
+  virtual Ticket submit(std::shared_ptr<const GenerateRequest> request,
+                        std::unique_ptr<ResponseSink> sink) = 0;
+  /// The client of a ticket left: its pages are free within one step. Unknown and finished tickets are
+  /// ignored.
   virtual void client_gone(Ticket ticket) = 0;
   /// The connection's buffer is full / has drained: the request's sequences pause and resume.
   virtual void pause(Ticket ticket) = 0;
   virtual void resume(Ticket ticket) = 0;
 
-  /// Renders and encodes away from the I/O thread (large bodies on the detached encoder); `done` is called once, from another thread.
+  /// Renders and encodes away from the I/O thread (large bodies on the detached encoder); `done` is called
+  /// once, from another thread.
   struct Encoded {
     std::string text;
     std::vector<model::TokenId> ids;
   };
-  virtual void encode(std::shared_ptr<const Prompt> prompt, std::function<void(model::Result<Encoded, model::RequestError>)> done) = 0;
+  virtual void encode(std::shared_ptr<const Prompt> prompt,
+                      std::function<void(model::Result<Encoded, model::RequestError>)> done) = 0;
 };
 
-/// The process as probes see it. One atomic word (plus an immutable reason), written by the health actor alone, read without asking anybody.
+/// The process as probes see it. One atomic word (plus an immutable reason), written by the health actor
+/// alone, read without asking anybody.
 enum class ProcessState : std::uint8_t { starting, ready, draining, failing, exited };
 struct HealthView {
   ProcessState state = ProcessState::starting;
@@ -57,19 +65,24 @@ class HealthWord {
  private:
   std::atomic<ProcessState> state_{ProcessState::starting};
   std::atomic<double> progress_{0.0};
-  std::atomic<std::shared_ptr<const std::string>> stage_;
-  std::atomic<std::shared_ptr<const std::string>> reason_;
+  // Readers follow a pointer to a text that is never changed and lives as long as the word; there are few (a
+  // stage each, one reason).
+  std::atomic<const std::string*> stage_{nullptr};
+  std::atomic<const std::string*> reason_{nullptr};
+  std::mutex writers_;
+  std::vector<std::unique_ptr<const std::string>> texts_;
 };
 
-/// What is served: fixed once the config, tokenizer and template were read. Shared by actors (encode, decode) and http (validation, /v1/models).
+/// What is served: fixed once the config, tokenizer and template were read. Shared by actors (encode, decode)
+/// and http (validation, /v1/models).
 struct ServedModel {
   std::vector<std::string> names;  ///< the first is the id, the rest aliases
   std::int64_t created = 0;        ///< unix seconds
   model::ModelConfig config;
   model::GenerationDefaults generation;
   model::ServePlan plan;
-  std::vector<model::TokenId> stop_tokens;  ///< end a generation unless ignore_eos
-  std::shared_ptr<const model::text::Tokenizer> tokenizer;      ///< null: token ids only
+  std::vector<model::TokenId> stop_tokens;                         ///< end a generation unless ignore_eos
+  std::shared_ptr<const model::text::Tokenizer> tokenizer;         ///< null: token ids only
   std::shared_ptr<const model::text::ChatTemplate> chat_template;  ///< null: none
 };
 

@@ -22,10 +22,12 @@ struct TokenPrompt {
 };
 using Prompt = std::variant<ChatPrompt, TextPrompt, TokenPrompt>;
 
-/// One HTTP request for tokens, parsed and validated by http/, API-neutral. Shared and never changed after it was made.
+/// One HTTP request for tokens, parsed and validated by http/, API-neutral. Shared and never changed after it
+/// was made.
 struct GenerateRequest {
-  std::string id;                      ///< x-request-id, in every log line
-  std::vector<Prompt> prompts;         ///< one for chat; completions may carry several. Choice index = prompt index * n + i
+  std::string id;  ///< x-request-id, in every log line
+  std::vector<Prompt>
+      prompts;  ///< one for chat; completions may carry several. Choice index = prompt index * n + i
   std::int32_t n = 1;
   model::SamplingParams sampling;
   std::optional<std::int32_t> max_tokens;  ///< absent: the room that is left
@@ -35,7 +37,7 @@ struct GenerateRequest {
   std::vector<model::TokenId> stop_token_ids;
   bool include_stop_str_in_output = false;
   bool skip_special_tokens = true;
-  bool split_reasoning = false;        ///< chat: <think> … </think> becomes reasoning_content
+  bool split_reasoning = false;                      ///< chat: <think> … </think> becomes reasoning_content
   std::optional<std::chrono::milliseconds> timeout;  ///< resolved with --request-timeout; none: off
 };
 

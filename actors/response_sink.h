@@ -15,27 +15,29 @@ namespace actors {
 /// One generated token as far as the client may see it.
 struct TokenDelta {
   model::TokenId token = 0;
-  std::string bytes;                        ///< raw bytes of the token
-  float logprob = 0.0F;                     ///< with top, when the request asked for logprobs
+  std::string bytes;     ///< raw bytes of the token
+  float logprob = 0.0F;  ///< with top, when the request asked for logprobs
   std::vector<model::TopLogprob> top;
 };
-/// A piece of one choice. Text, ids and logprobs leave together and in order; text may lag behind ids (a split code point, a possible stop string).
+/// A piece of one choice. Text, ids and logprobs leave together and in order; text may lag behind ids (a
+/// split code point, a possible stop string).
 struct ChoiceDelta {
   std::int32_t index = 0;
   std::string text;
   std::string reasoning;
   std::vector<TokenDelta> tokens;
-  std::int32_t completion_tokens = 0;       ///< of this choice so far (continuous usage)
+  std::int32_t completion_tokens = 0;  ///< of this choice so far (continuous usage)
 };
 /// Exactly one per choice.
 struct ChoiceEnd {
   std::int32_t index = 0;
   model::FinishReason reason = model::FinishReason::stop;
-  std::variant<std::monostate, std::string, model::TokenId> stop_reason;  ///< the stop string or token that ended it
-  std::string stop_details;                 ///< which guard, for length and error
+  std::variant<std::monostate, std::string, model::TokenId>
+      stop_reason;           ///< the stop string or token that ended it
+  std::string stop_details;  ///< which guard, for length and error
 };
 struct Usage {
-  std::int32_t prompt_tokens = 0;           ///< of all prompts
+  std::int32_t prompt_tokens = 0;  ///< of all prompts
   std::int32_t completion_tokens = 0;
   std::int32_t cached_tokens = 0;
   std::int32_t reasoning_tokens = 0;
@@ -43,19 +45,21 @@ struct Usage {
 /// Known before the first token: everything was validated and admitted, so a stream may be opened.
 struct ResponseStart {
   std::vector<std::vector<model::TokenId>> prompt_ids;  ///< per prompt, for return_token_ids and usage
-  std::optional<std::int32_t> clamped_max_tokens;  ///< header x-atlas-max-tokens-clamped
+  std::optional<std::int32_t> clamped_max_tokens;       ///< header x-atlas-max-tokens-clamped
 };
 
-/// What a request needs of a connection; http/ implements it per API and transport. Called by the request actor alone, in this order:
-/// fail(RequestError) | start, delta*, end_choice (one per choice), finish. An engine error after start comes as end_choice{error} per running choice with
-/// `fail_running` before finish. Never blocks; the sink posts bytes to its connection's strand.
+/// What a request needs of a connection; http/ implements it per API and transport. Called by the request
+/// actor alone, in this order: fail(RequestError) | start, delta*, end_choice (one per choice), finish. An
+/// engine error after start comes as end_choice{error} per running choice with `fail_running` before finish.
+/// Never blocks; the sink posts bytes to its connection's strand.
 class ResponseSink {
  public:
   virtual ~ResponseSink() = default;
   virtual void start(const ResponseStart& start) = 0;
   virtual void delta(const ChoiceDelta& delta) = 0;
   virtual void end_choice(const ChoiceEnd& end) = 0;
-  /// The text of an engine error or time-out that ended one or more choices: HTTP 500 when nothing was sent (non-stream), a top-level error object in a stream.
+  /// The text of an engine error or time-out that ended one or more choices: HTTP 500 when nothing was sent
+  /// (non-stream), a top-level error object in a stream.
   virtual void engine_error(const std::string& what, const std::string& code) = 0;
   virtual void finish(const Usage& usage) = 0;
   virtual void fail(const model::RequestError& error) = 0;  ///< before start only; terminal

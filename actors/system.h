@@ -19,23 +19,28 @@ struct SystemOptions {
   bool log_requests = false;
 };
 
-/// Runs on the GPU-stream actor's own thread, once: opens the device, loads the weights, warms up. Reports its stage through the health word.
-using ExecutorFactory = std::function<model::Result<std::unique_ptr<model::StepExecutor>, model::LoadError>(HealthWord&)>;
+/// Runs on the GPU-stream actor's own thread, once: opens the device, loads the weights, warms up. Reports
+/// its stage through the health word.
+using ExecutorFactory =
+    std::function<model::Result<std::unique_ptr<model::StepExecutor>, model::LoadError>(HealthWord&)>;
 
 /// The actor tree, started and stopped as one. Created, and destroyed last, by main.
 class System {
  public:
-  /// `on_exit` is called once, from an actor's thread, when the process has to end: 0 drained, 1 it never became ready (`why` says what is wrong, a line
-  /// a problem), 70 fatal. On 70 the order of architecture section 7 has been kept: the health word failed first, live choices have their errors, and the
-  /// grace has passed.
-  static std::unique_ptr<System> start(std::shared_ptr<const ServedModel> served, const SystemOptions& options, ExecutorFactory factory,
+  /// `on_exit` is called once, from an actor's thread, when the process has to end: 0 drained, 1 it never
+  /// became ready (`why` says what is wrong, a line a problem), 70 fatal. On 70 the order of architecture
+  /// section 7 has been kept: the health word failed first, live choices have their errors, and the grace has
+  /// passed.
+  static std::unique_ptr<System> start(std::shared_ptr<const ServedModel> served,
+                                       const SystemOptions& options, ExecutorFactory factory,
                                        std::function<void(int code, std::string why)> on_exit);
   virtual ~System() = default;
 
   virtual Engine& engine() = 0;
   virtual const HealthWord& health() const = 0;
   virtual std::string metrics_text() const = 0;  ///< Prometheus text format; any thread
-  virtual void drain() = 0;                      ///< SIGTERM: no new requests, running ones finish within drain_timeout, then on_exit(0)
+  virtual void
+  drain() = 0;  ///< SIGTERM: no new requests, running ones finish within drain_timeout, then on_exit(0)
 };
 
 }  // namespace actors

@@ -1,0 +1,9 @@
+#include "actors/encoder/encoder_actor.h"
+
+namespace actors {
+
+EncoderHandle::behavior_type encoder_actor(EncoderHandle::pointer) {
+  return {[](const EncodeJob& job) { job.run(); }};
+}
+
+}  // namespace actors

@@ -1,0 +1,232 @@
+#include "actors/health/health_actor.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/encoder/encoder_actor.h"
+#include "actors/gpu_stream/gpu_stream_actor.h"
+#include "actors/overloaded.h"
+#include "actors/scheduler/scheduler_actor.h"
+
+namespace actors {
+namespace {
+
+using Self = HealthHandle::stateful_pointer<HealthShell>;
+constexpr auto kHigh = caf::message_priority::high;
+
+Metrics::FaultKind kind_of(Fault fault) {
+  switch (fault) {
+    case Fault::device_lost:
+      return Metrics::FaultKind::device_lost;
+    case Fault::no_progress:
+      return Metrics::FaultKind::no_progress;
+    case Fault::actor_death:
+      break;
+  }
+  return Metrics::FaultKind::actor_death;
+}
+
+bool is_failure(const caf::error& reason) {
+  return reason && reason != caf::exit_reason::normal && reason != caf::exit_reason::user_shutdown;
+}
+
+/// A few ticks within the shortest of the limits, and never so many that they cost anything.
+Milliseconds tick_of(const SystemOptions& options) {
+  const auto shortest = std::min({options.step_deadline, options.fatal_grace, options.drain_timeout});
+  return std::clamp(shortest / 4, Milliseconds{1}, Milliseconds{50});
+}
+
+template <class Message>
+void tell(Self self, Engine::Ticket ticket, Message message) {
+  const auto place = self->state.requests.find(ticket);
+  if (place != self->state.requests.end()) self->send<kHigh>(place->second, std::move(message));
+}
+
+void publish_failing(Self self, const PublishFailing& effect) {
+  self->state.settings.word->set_failing(effect.reason);
+  self->state.settings.metrics->count_fault(kind_of(effect.fault));
+  spdlog::critical("failing: {}", effect.reason);
+}
+
+void exit_process(Self self, ExitProcess& effect) {
+  if (effect.code != kExitFatal)
+    self->state.settings.word->set_exited();  // after a fault probes read `failing` to the end
+  self->state.settings.metrics->set_health(ProcessState::exited);
+  self->state.settings.watchdog->exit(effect.code, std::move(effect.why));
+}
+
+void perform(Self self, HealthEffect& effect) {
+  auto& shell = self->state;
+  std::visit(overloaded{
+                 [&](PublishReady&) { shell.settings.word->set_ready(); },
+                 [&](PublishDraining&) { shell.settings.word->set_draining(); },
+                 [&](PublishFailing& e) { publish_failing(self, e); },
+                 [](AcceptRequest&) {},  // by on_submit, which holds what was submitted
+                 [](RefuseRequest&) {},
+                 [&](FailRequests& e) {
+                   for (const auto& [ticket, request] : shell.requests)
+                     self->send<kHigh>(request, EngineFailing{e.reason});
+                 },
+                 [&](ExpireRequest& e) { tell(self, e.ticket, RequestTimedOut{std::move(e.details)}); },
+                 [&](ArmWatchdog& e) { shell.settings.watchdog->arm(e.within, e.code, e.reason); },
+                 [&](ExitProcess& e) { exit_process(self, e); },
+             },
+             effect);
+}
+
+void keep_ticking(Self self) {
+  auto& shell = self->state;
+  if (shell.tick_pending || !shell.health->needs_ticks()) return;
+  shell.tick_pending = true;
+  self->delayed_send(self, shell.tick, HealthTick{});
+}
+
+std::vector<HealthEffect> step(Self self, const HealthEvent& event) {
+  auto effects = self->state.health->step(event);
+  self->state.settings.metrics->set_health(self->state.health->state());
+  for (auto& effect : effects) perform(self, effect);
+  keep_ticking(self);
+  return effects;
+}
+
+void spawn_request(Self self, const Submit& submit) {
+  auto& shell = self->state;
+  auto request =
+      self->spawn(request_actor, RequestSettings{shell.around, submit.request, submit.sink, submit.at});
+  self->monitor(request);
+  shell.tickets.emplace(request.address(), submit.ticket);
+  shell.requests.emplace(submit.ticket, std::move(request));
+}
+
+void on_submit(Self self, const Submit& submit) {
+  RequestArrived arrived{submit.ticket, std::nullopt};
+  if (submit.request->timeout) arrived.deadline = submit.at + *submit.request->timeout;
+  for (const auto& effect : step(self, arrived)) {
+    if (std::holds_alternative<AcceptRequest>(effect)) spawn_request(self, submit);
+    if (const auto* refused = std::get_if<RefuseRequest>(&effect)) submit.sink->fail(refused->error);
+  }
+}
+
+void on_tick(Self self) {
+  self->state.tick_pending = false;
+  const auto reading = self->state.probe->read();
+  step(self,
+       Tick{self->system().clock().now(), reading.plan_in_flight, reading.plans_done, reading.progress});
+}
+
+const char* name_of(Role role) {
+  switch (role) {
+    case Role::gpu_stream:
+      return "gpu_stream";
+    case Role::scheduler:
+      return "scheduler";
+    case Role::encoder:
+      return "encoder";
+    case Role::request:
+      return "request";
+    case Role::sequence:
+      break;
+  }
+  return "sequence";
+}
+
+void on_down(Self self, const caf::down_msg& down) {
+  auto& shell = self->state;
+  const bool failed = is_failure(down.reason);
+  if (const auto place = shell.tickets.find(down.source); place != shell.tickets.end()) {
+    const auto ticket = place->second;
+    shell.tickets.erase(place);
+    shell.requests.erase(ticket);
+    if (decide(Role::request, failed ? Cause::failure : Cause::normal) == Decision::fail_request) {
+      shell.settings.metrics->count_fault(Metrics::FaultKind::actor_death);
+      spdlog::error("a request's actor failed: {}", self->system().render(down.reason));
+    }
+    step(self, RequestLeft{ticket});
+    return;
+  }
+  const auto role = shell.roles.find(down.source);
+  if (role == shell.roles.end()) return;
+  if (decide(role->second, failed ? Cause::failure : Cause::normal) != Decision::exit_process) return;
+  step(self, CoreActorDied{role->second, std::string("the ") + name_of(role->second) +
+                                             " actor died: " + self->system().render(down.reason)});
+}
+
+/// The process stops in order, not by a fault: everybody is told, and nobody waits for anybody.
+void shut_down(Self self) {
+  auto& shell = self->state;
+  for (const auto& [ticket, request] : shell.requests)
+    self->send_exit(request, caf::exit_reason::user_shutdown);
+  self->send_exit(shell.around.scheduler, caf::exit_reason::user_shutdown);
+  self->send_exit(shell.around.encoder, caf::exit_reason::user_shutdown);
+  self->send_exit(shell.gpu_stream, caf::exit_reason::user_shutdown);
+  self->quit(caf::exit_reason::user_shutdown);
+}
+
+template <class Handle>
+Handle supervise(Self self, Role role, Handle actor) {
+  self->monitor(actor);
+  self->state.roles.emplace(actor.address(), role);
+  return actor;
+}
+
+void start_others(Self self) {
+  auto& shell = self->state;
+  const auto& settings = shell.settings;
+  const auto me = caf::actor_cast<HealthHandle>(self);
+  shell.probe = std::make_shared<ProgressProbe>();
+  auto& around = shell.around;
+  around.served = settings.served;
+  around.metrics = settings.metrics;
+  around.sequence_ids = std::make_shared<SequenceIds>(1);
+  around.log_requests = settings.options.log_requests;
+  around.scheduler = supervise(
+      self, Role::scheduler,
+      self->spawn(scheduler_actor, scheduler_limits(settings.served->plan, settings.options.max_queue),
+                  settings.metrics, me));
+  around.encoder = supervise(self, Role::encoder, self->spawn<caf::detached>(encoder_actor));
+  shell.gpu_stream = supervise(self, Role::gpu_stream,
+                               caf::actor_cast<GpuStreamHandle>(self->spawn<caf::detached>(
+                                   gpu_stream_actor, GpuStreamSettings{settings.factory, settings.word,
+                                                                       shell.probe, around.scheduler, me})));
+}
+
+/// Nobody supervises the supervisor: its own death ends the process by the watchdog's thread.
+void guard_own_death(Self self) {
+  self->attach_functor([word = self->state.settings.word, watchdog = self->state.settings.watchdog,
+                        grace = self->state.settings.options.fatal_grace](const caf::error& reason) {
+    if (!is_failure(reason)) return;
+    word->set_failing("the health actor died");
+    watchdog->arm(grace, kExitFatal, "the health actor died");
+  });
+}
+
+}  // namespace
+
+HealthHandle::behavior_type health_actor(Self self, HealthSettings settings) {
+  auto& shell = self->state;
+  shell.health.emplace(HealthLimits{settings.options.step_deadline, settings.options.fatal_grace,
+                                    settings.options.drain_timeout});
+  shell.tick = tick_of(settings.options);
+  shell.settings = std::move(settings);
+  self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
+  self->set_exit_handler([self](const caf::exit_msg&) { shut_down(self); });
+  guard_own_death(self);
+  start_others(self);
+  keep_ticking(self);
+  return {
+      [self](const EngineUp& message) { step(self, message); },
+      [self](const LoadFailed& message) { step(self, message); },
+      [self](const EngineLost& message) { step(self, message); },
+      [self](const Submit& message) { on_submit(self, message); },
+      [self](const TicketGone& message) { tell(self, message.ticket, ClientGone{}); },
+      [self](const TicketPaused& message) { tell(self, message.ticket, PauseRequested{}); },
+      [self](const TicketResumed& message) { tell(self, message.ticket, ResumeRequested{}); },
+      [self](const Drain&) { step(self, DrainRequested{self->system().clock().now()}); },
+      [self](const HealthTick&) { on_tick(self); },
+      [self](const EncodeJob& job) { self->send(self->state.around.encoder, job); },
+  };
+}
+
+}  // namespace actors

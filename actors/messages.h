@@ -1,0 +1,170 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/engine.h"
+#include "actors/response_sink.h"
+#include "model/errors.h"
+#include "model/ids.h"
+#include "model/runner/step_plan.h"
+#include "model/sequence/sequence_record.h"
+
+/// Every message that crosses an actor boundary, one struct each; most of them are events of a pure state
+/// machine as they are. No CAF here: the typed handles are in handles.h. Large values travel as
+/// shared_ptr<const T>.
+namespace actors {
+
+// ---- sequence → scheduler. All but Cancel are judged by the token epoch: one that speaks of dropped tokens
+// is ignored.
+
+struct Register {
+  model::SequenceId id = 0;
+  std::shared_ptr<const std::vector<model::TokenId>> prompt;
+  model::SequenceLimits limits;
+  model::SamplingRef sampling;
+};
+struct Acknowledge {  ///< the sequence actor has dealt with `tokens_seen` generated tokens
+  model::SequenceId id = 0;
+  model::Epoch token_epoch = 0;
+  std::int32_t tokens_seen = 0;
+};
+struct Finish {  ///< the text ended (a stop string) with generated token number `tokens_seen`; what was
+                 ///< sampled after it never was
+  model::SequenceId id = 0;
+  model::Epoch token_epoch = 0;
+  std::int32_t tokens_seen = 0;
+};
+struct Cancel {  ///< never stale; kept when it overtakes its registration
+  model::SequenceId id = 0;
+};
+struct Pause {
+  model::SequenceId id = 0;
+  model::Epoch token_epoch = 0;
+};
+struct Resume {
+  model::SequenceId id = 0;
+  model::Epoch token_epoch = 0;
+};
+struct Rollback {
+  model::SequenceId id = 0;
+  model::Epoch token_epoch = 0;
+  std::int32_t tokens_seen = 0;
+  model::Position boundary = 0;
+};
+struct SetMask {
+  model::SequenceId id = 0;
+  model::Epoch token_epoch = 0;
+  std::int32_t tokens_seen = 0;
+  model::MaskRef mask;
+};
+
+// ---- scheduler → sequence
+
+struct Accepted {};  ///< queued or admitted; it will be served
+struct Refused {
+  model::RequestError error;
+};
+struct TokensReady {
+  model::Epoch token_epoch = 0;
+  std::vector<model::SampledToken> tokens;
+  std::optional<model::SequenceEnd> end;  ///< the last of `tokens` ended the sequence
+};
+struct StepFailed {
+  model::StepError error;
+};
+enum class Operation { rollback, set_mask, capture };
+enum class DeclineReason { Disabled, CapReached, NoBoundary, NoSnapshot, NoAuxSnapshot, AlreadySent };
+struct Declined {
+  Operation operation = Operation::rollback;
+  DeclineReason reason = DeclineReason::Disabled;
+};
+struct Captured {  ///< a snapshot of k fed tokens exists; joins the host state stored at token k
+  model::Position k = 0;
+  model::SnapshotSlot slot = -1;
+  model::Epoch token_epoch = 0;
+};
+
+// ---- sequence ↔ request
+
+struct ChoiceAccepted {
+  std::int32_t index = 0;
+};
+struct ChoiceRefused {
+  std::int32_t index = 0;
+  model::RequestError error;
+};
+struct ChoiceText {
+  std::shared_ptr<const ChoiceDelta> delta;
+};
+struct ChoiceEnded {
+  ChoiceEnd end;
+  std::int32_t completion_tokens = 0;
+  std::int32_t reasoning_tokens = 0;
+  std::string error;  ///< what failed, when end.reason is error
+};
+struct EndChoice {  ///< request → sequence: stop now, for this reason
+  model::FinishReason reason = model::FinishReason::cancelled;
+  std::string details;
+};
+struct PauseChoice {};
+struct ResumeChoice {};
+
+// ---- health → request
+
+struct ClientGone {};
+struct RequestTimedOut {
+  std::string details;  ///< what ran out, for stop_details
+};
+struct EngineFailing {
+  std::string reason;
+};
+
+// ---- gpu_stream ↔ scheduler, health
+
+struct ExecutePlan {
+  std::shared_ptr<const model::StepPlan> plan;
+};
+struct StepDone {
+  std::shared_ptr<const model::StepResult> result;
+};
+struct EngineLost {
+  model::FatalError error;
+};
+struct EngineUp {};  ///< loaded and warm
+struct LoadFailed {
+  std::vector<std::string> problems;
+};
+
+// ---- http → health (Engine, System), each by its ticket
+
+struct Submit {
+  Engine::Ticket ticket = 0;
+  std::shared_ptr<const GenerateRequest> request;
+  std::shared_ptr<ResponseSink> sink;
+  std::chrono::steady_clock::time_point at;
+};
+struct TicketGone {
+  Engine::Ticket ticket = 0;
+};
+struct TicketPaused {
+  Engine::Ticket ticket = 0;
+};
+struct TicketResumed {
+  Engine::Ticket ticket = 0;
+};
+struct Drain {};
+
+// ---- encoder
+
+/// Anything that encodes for long: runs on the encoder's own thread and answers there.
+struct EncodeJob {
+  std::function<void()> run;
+};
+
+}  // namespace actors

@@ -1,0 +1,212 @@
+#include "actors/request/request_actor.h"
+
+#include <spdlog/spdlog.h>
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "actors/overloaded.h"
+#include "actors/sequence/sequence_actor.h"
+
+namespace actors {
+namespace {
+
+using Self = RequestHandle::stateful_pointer<RequestShell>;
+using Clock = std::chrono::steady_clock;
+constexpr auto kHigh = caf::message_priority::high;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+std::string text_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "unknown exception";
+  }
+}
+
+TextSettings text_settings(const ServedModel& served, const GenerateRequest& request,
+                           const SpawnChoice& choice) {
+  using Start = model::text::ReasoningSplitter::Start;
+  TextSettings text;
+  text.index = choice.index;
+  text.tokenizer = served.tokenizer;
+  text.skip_special_tokens = request.skip_special_tokens;
+  text.stop = request.stop;
+  text.include_stop = request.include_stop_str_in_output;
+  text.min_tokens = request.min_tokens;
+  if (request.split_reasoning)
+    text.reasoning = choice.prompt.in_open_thought ? Start::inside : Start::outside;
+  return text;
+}
+
+Register registration(const ServedModel& served, const GenerateRequest& request, const SpawnChoice& choice,
+                      model::SequenceId id) {
+  Register registration;
+  registration.id = id;
+  registration.prompt = choice.prompt.ids;
+  registration.limits.max_tokens = choice.prompt.max_tokens;
+  registration.limits.min_tokens = request.min_tokens;
+  registration.limits.max_seq_len = served.plan.max_seq_len;
+  if (!request.ignore_eos) registration.limits.eos_tokens = served.stop_tokens;
+  registration.limits.stop_tokens = request.stop_token_ids;
+  auto sampling = request.sampling;
+  sampling.seed = choice.seed;
+  registration.sampling = std::make_shared<const model::SamplingParams>(std::move(sampling));
+  return registration;
+}
+
+void spawn_choice(Self self, const SpawnChoice& choice) {
+  auto& shell = self->state;
+  const auto& around = shell.settings.around;
+  const auto& request = *shell.settings.request;
+  const auto id = around.sequence_ids->fetch_add(1);
+  SequenceSettings settings{registration(*around.served, request, choice, id),
+                            text_settings(*around.served, request, choice),
+                            caf::actor_cast<RequestHandle>(self), around.scheduler};
+  auto sequence = self->spawn(sequence_actor, std::move(settings));
+  self->monitor(sequence);
+  shell.index.emplace(sequence.address(), choice.index);
+  shell.choices.push_back(std::move(sequence));
+  shell.last_token.emplace_back();
+}
+
+void measure(RequestShell& shell, const ChoiceDelta& delta) {
+  const auto tokens = static_cast<int>(delta.tokens.size());
+  if (tokens == 0) return;
+  auto& metrics = *shell.settings.around.metrics;
+  const auto now = Clock::now();
+  metrics.count_generated_tokens(tokens);
+  if (!std::exchange(shell.first_token_seen, true)) {
+    metrics.observe_first_token(seconds_between(shell.settings.submitted, now));
+  }
+  auto& last = shell.last_token[static_cast<std::size_t>(delta.index)];
+  if (last) metrics.observe_inter_token(seconds_between(*last, now), tokens);
+  last = now;
+}
+
+void start_sink(RequestShell& shell, const ResponseStart& start) {
+  int prompt_tokens = 0;
+  for (const auto& ids : start.prompt_ids) prompt_tokens += static_cast<int>(ids.size());
+  shell.settings.around.metrics->count_prompt_tokens(prompt_tokens);
+  shell.settings.sink->start(start);
+}
+
+void close(Self self) {
+  const auto& shell = self->state;
+  const auto seconds = seconds_between(shell.settings.submitted, Clock::now());
+  shell.settings.around.metrics->observe_request(seconds);
+  if (shell.settings.around.log_requests) {
+    const auto usage = shell.request->usage();
+    spdlog::info("request {} ended after {:.3f} s, {} prompt and {} generated tokens",
+                 shell.settings.request->id, seconds, usage.prompt_tokens, usage.completion_tokens);
+  }
+  self->quit();  // the choices monitor this actor and end with it
+}
+
+void perform(Self self, RequestEffect& effect) {
+  auto& shell = self->state;
+  auto& sink = *shell.settings.sink;
+  const auto choice = [&](std::int32_t index) { return shell.choices.at(static_cast<std::size_t>(index)); };
+  std::visit(overloaded{
+                 [&](SpawnChoice& e) { spawn_choice(self, e); },
+                 [&](StartSink& e) { start_sink(shell, e.start); },
+                 [&](SendDelta& e) {
+                   measure(shell, *e.delta);
+                   sink.delta(*e.delta);
+                 },
+                 [&](SendChoiceEnd& e) { sink.end_choice(e.end); },
+                 [&](SendEngineError& e) {
+                   spdlog::error("request {}: {}", shell.settings.request->id, e.what);
+                   sink.engine_error(e.what, e.code);
+                 },
+                 [&](FinishSink& e) { sink.finish(e.usage); },
+                 [&](FailSink& e) { sink.fail(e.error); },
+                 [&](StopChoice& e) {
+                   self->send<kHigh>(choice(e.index), EndChoice{e.reason, e.details});
+                 },
+                 [&](PauseSequence& e) { self->send<kHigh>(choice(e.index), PauseChoice{}); },
+                 [&](ResumeSequence& e) { self->send<kHigh>(choice(e.index), ResumeChoice{}); },
+                 [&](CountEnd& e) { shell.settings.around.metrics->count_end(e.reason); },
+                 [&](Close&) { close(self); },
+             },
+             effect);
+}
+
+void on(Self self, const RequestEvent& event) {
+  for (auto& effect : self->state.request->step(event)) perform(self, effect);
+}
+
+RequestEvent prepared_event(const ServedModel& served, const GenerateRequest& request) {
+  auto prepared = prepare(served, request);
+  if (!prepared.ok()) return PrepareFailed{std::move(prepared).error()};
+  return Prepared{*std::move(prepared)};
+}
+
+/// Long texts are prepared on the encoder's thread; what comes of it arrives as a message.
+void begin(Self self) {
+  auto& shell = self->state;
+  if (shell.request->phase() != RequestState::Phase::preparing) return;
+  if (text_bytes(*shell.settings.request) <= kInlineTextBytes) {
+    on(self, prepared_event(*shell.settings.around.served, *shell.settings.request));
+    return;
+  }
+  EncodeJob job;
+  job.run = [served = shell.settings.around.served, request = shell.settings.request,
+             requester = caf::actor_cast<RequestHandle>(self)] {
+    try {
+      const auto tell = [&](const auto& event) { caf::anon_send(requester, event); };
+      std::visit(overloaded{
+                     [&](const Prepared& e) { tell(e); },
+                     [&](const PrepareFailed& e) { tell(e); },
+                     [](const auto&) {},
+                 },
+                 prepared_event(*served, *request));
+    } catch (...) {
+      caf::anon_send(requester, RequestCrashed{text_of(std::current_exception())});
+    }
+  };
+  self->send(shell.settings.around.encoder, std::move(job));
+}
+
+void on_down(Self self, const caf::down_msg& down) {
+  const auto place = self->state.index.find(down.source);
+  if (place == self->state.index.end()) return;
+  on(self, ChoiceDied{place->second, "a choice's actor failed: " + self->system().render(down.reason)});
+}
+
+}  // namespace
+
+RequestHandle::behavior_type request_actor(Self self, RequestSettings settings) {
+  self->state.request.emplace(settings.request);
+  self->state.settings = std::move(settings);
+  self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
+  self->set_exit_handler([self](const caf::exit_msg&) { on(self, EngineFailing{"the server stopped"}); });
+  self->set_exception_handler([self](std::exception_ptr& thrown) -> caf::error {
+    on(self, RequestCrashed{text_of(thrown)});
+    return caf::sec::runtime_error;
+  });
+  self->send(self, BeginRequest{});
+  return {
+      [self](const BeginRequest&) { begin(self); },
+      [self](const Prepared& message) { on(self, message); },
+      [self](const PrepareFailed& message) { on(self, message); },
+      [self](const RequestCrashed& message) { on(self, message); },
+      [self](const ChoiceAccepted& message) { on(self, message); },
+      [self](const ChoiceRefused& message) { on(self, message); },
+      [self](const ChoiceText& message) { on(self, message); },
+      [self](const ChoiceEnded& message) { on(self, message); },
+      [self](const RequestTimedOut& message) { on(self, message); },
+      [self](const ClientGone& message) { on(self, message); },
+      [self](const EngineFailing& message) { on(self, message); },
+      [self](const PauseRequested& message) { on(self, message); },
+      [self](const ResumeRequested& message) { on(self, message); },
+  };
+}
+
+}  // namespace actors

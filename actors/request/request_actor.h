@@ -1,0 +1,49 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "actors/handles.h"
+#include "actors/metrics/registry.h"
+#include "actors/request/request_state.h"
+
+namespace actors {
+
+using SequenceIds = std::atomic<model::SequenceId>;  ///< the next one; shared by all requests
+
+/// What every request needs of the rest.
+struct RequestSurroundings {
+  std::shared_ptr<const ServedModel> served;
+  SchedulerHandle scheduler;
+  EncoderHandle encoder;
+  std::shared_ptr<Metrics> metrics;
+  std::shared_ptr<SequenceIds> sequence_ids;
+  bool log_requests = false;
+};
+struct RequestSettings {
+  RequestSurroundings around;
+  std::shared_ptr<const GenerateRequest> request;
+  std::shared_ptr<ResponseSink> sink;
+  std::chrono::steady_clock::time_point submitted;
+};
+struct RequestShell {
+  RequestShell() = default;
+  RequestSettings settings;
+  std::optional<RequestState> request;
+  std::vector<SequenceHandle> choices;            ///< by choice index
+  std::map<caf::actor_addr, std::int32_t> index;  ///< who a DOWN message speaks of
+  std::vector<std::optional<std::chrono::steady_clock::time_point>> last_token;  ///< by choice index
+  bool first_token_seen = false;
+};
+static_assert(!std::is_aggregate_v<RequestShell>);
+
+/// The shell round RequestState, and the only caller of its sink. Spawned and monitored by health; its
+/// choices die with it.
+RequestHandle::behavior_type request_actor(RequestHandle::stateful_pointer<RequestShell> self,
+                                           RequestSettings settings);
+
+}  // namespace actors

@@ -1,0 +1,307 @@
+#include "actors/scheduler/scheduler_state.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "actors/scheduler/admission.h"
+#include "actors/scheduler/step_planner.h"
+
+namespace actors {
+
+using model::FinishReason;
+using model::SequenceEnd;
+using model::SequenceId;
+
+SchedulerLimits scheduler_limits(const model::ServePlan& plan, std::int32_t max_queue) {
+  SchedulerLimits limits;
+  limits.max_queue = max_queue;
+  limits.max_batch_size = plan.max_batch_size;
+  limits.chunk_width = plan.chunk_width;
+  limits.block_size = plan.block_size;
+  limits.num_pages = plan.num_pages;
+  limits.num_state_slots = plan.num_state_slots;
+  return limits;
+}
+
+SchedulerState::SchedulerState(SchedulerLimits limits)
+    : limits_(limits), pages_(limits.num_pages), slots_(limits.num_state_slots) {}
+
+std::vector<SchedulerEffect> SchedulerState::step(const SchedulerEvent& event) {
+  Effects answers;
+  std::visit([&](const auto& e) { on(e, answers); }, event);
+  admit_waiting();
+  Effects effects;
+  submit_plans(effects);
+  effects.insert(effects.end(), std::make_move_iterator(answers.begin()),
+                 std::make_move_iterator(answers.end()));
+  return effects;
+}
+
+void SchedulerState::on(const Register& event, Effects& effects) {
+  const auto [place, added] = entries_.try_emplace(
+      event.id, Entry{model::SequenceRecord(event.id, *event.prompt, event.limits, event.sampling)});
+  if (!added) return;
+  auto& record = place->second.record;
+  if (early_cancels_.erase(event.id) > 0) {
+    record.finish({FinishReason::cancelled, std::nullopt, false});
+    return;
+  }
+  if (lost_) {
+    record.finish({FinishReason::error, std::nullopt, false});
+    effects.emplace_back(ToSequence<Refused>{
+        event.id, {{model::RequestError::Kind::unavailable, "the device is lost", "", "gpu_fault"}}});
+    return;
+  }
+  queue_.push_back(event.id);
+  admit_waiting();
+  if (static_cast<std::int32_t>(queue_.size()) <= limits_.max_queue) {
+    effects.emplace_back(ToSequence<Accepted>{event.id, {}});
+    return;
+  }
+  queue_.pop_back();
+  record.finish({FinishReason::error, std::nullopt, false});
+  effects.emplace_back(ToSequence<Refused>{
+      event.id,
+      {{model::RequestError::Kind::overloaded,
+        "the queue is full: " + std::to_string(queue_.size()) + " sequences wait (--max-queue)", "",
+        "rate_limit_exceeded"}}});
+}
+
+void SchedulerState::on(const Cancel& event, Effects&) {
+  const auto place = entries_.find(event.id);
+  if (place == entries_.end()) {
+    early_cancels_.insert(event.id);
+    return;
+  }
+  end(place->second, {FinishReason::cancelled, std::nullopt, false});
+}
+
+void SchedulerState::on(const Finish& event, Effects&) {
+  if (auto* entry = current(event.id, event.token_epoch)) {
+    end(*entry, {FinishReason::stop, std::nullopt, false});
+  }
+}
+
+void SchedulerState::on(const Acknowledge& event, Effects&) {
+  if (auto* entry = current(event.id, event.token_epoch)) {
+    entry->acknowledged = std::max(entry->acknowledged, event.tokens_seen);
+  }
+}
+
+void SchedulerState::on(const Pause& event, Effects&) {
+  if (auto* entry = current(event.id, event.token_epoch)) entry->paused = true;
+}
+
+void SchedulerState::on(const Resume& event, Effects&) {
+  if (auto* entry = current(event.id, event.token_epoch)) entry->paused = false;
+}
+
+void SchedulerState::on(const Rollback& event, Effects& effects) {
+  if (current(event.id, event.token_epoch) == nullptr) return;
+  effects.emplace_back(ToSequence<Declined>{event.id, {Operation::rollback, DeclineReason::Disabled}});
+}
+
+void SchedulerState::on(const SetMask& event, Effects& effects) {
+  if (current(event.id, event.token_epoch) == nullptr) return;
+  effects.emplace_back(ToSequence<Declined>{event.id, {Operation::set_mask, DeclineReason::Disabled}});
+}
+
+void SchedulerState::on(const SequenceGone& event, Effects&) {
+  const auto place = entries_.find(event.id);
+  if (place == entries_.end()) return;
+  end(place->second, {FinishReason::cancelled, std::nullopt, false});
+  entries_.erase(place);
+}
+
+void SchedulerState::on(const StepDone& event, Effects& effects) {
+  const auto& result = *event.result;
+  const auto answers = [&](const PlanInFlight& plan) {
+    return plan.number == result.number &&
+           std::equal(plan.feeds.begin(), plan.feeds.end(), result.outcomes.begin(), result.outcomes.end(),
+                      [](const FeedInFlight& feed, const model::FeedOutcome& o) { return feed.id == o.id; });
+  };
+  if (in_flight_.empty() || !answers(in_flight_.front())) {
+    lost_ = true;
+    effects.emplace_back(ReportBroken{"step " + std::to_string(result.number) + " with " +
+                                      std::to_string(result.outcomes.size()) +
+                                      " outcomes answers no plan in flight"});
+    return;
+  }
+  in_flight_.pop_front();
+  pages_.complete(result.number);
+  slots_.complete(result.number);
+  for (const auto& outcome : result.outcomes) commit(outcome, effects);
+}
+
+void SchedulerState::on(const EngineLost&, Effects&) { lost_ = true; }
+
+/// Null when the word is stale: the sequence is unknown, finished, or the tokens it speaks of were dropped.
+SchedulerState::Entry* SchedulerState::current(SequenceId id, model::Epoch token_epoch) {
+  const auto place = entries_.find(id);
+  if (place == entries_.end()) return nullptr;
+  auto& entry = place->second;
+  if (entry.record.finished() || entry.record.token_epoch() != token_epoch) return nullptr;
+  return &entry;
+}
+
+void SchedulerState::commit(const model::FeedOutcome& outcome, Effects& effects) {
+  const auto place = entries_.find(outcome.id);
+  if (place == entries_.end()) return;
+  auto& entry = place->second;
+  if (entry.record.plan_epoch() != outcome.plan_epoch) return;  // void: dropped whole
+  if (!outcome.done.ok()) {
+    end(entry, {model::finish_reason(outcome.done.error()), std::nullopt, false});
+    effects.emplace_back(ToSequence<StepFailed>{outcome.id, {outcome.done.error()}});
+    return;
+  }
+  auto committed = entry.record.commit(*outcome.done);
+  if (committed.end) end(entry, *committed.end);
+  if (committed.accepted.empty()) return;
+  effects.emplace_back(ToSequence<TokensReady>{
+      outcome.id, {entry.record.token_epoch(), std::move(committed.accepted), committed.end}});
+}
+
+/// Idempotent. Everything the sequence held goes to quarantine until the last plan that names it has
+/// completed.
+void SchedulerState::end(Entry& entry, SequenceEnd why) {
+  auto& record = entry.record;
+  record.finish(why);
+  std::erase(queue_, record.id());
+  if (std::erase(active_, record.id()) == 0) return;
+  pages_.release(record.take_pages(), entry.last_plan);
+  slots_.release({record.slot()}, entry.last_plan);
+}
+
+void SchedulerState::admit_waiting() {
+  while (!queue_.empty() && !lost_) {
+    auto& entry = entries_.at(queue_.front());
+    Room room;
+    room.sequences = limits_.max_batch_size - static_cast<std::int32_t>(active_.size());
+    room.free_slots = slots_.free();
+    room.free_pages = pages_.free();
+    for (const auto id : active_) {
+      const auto& other = entries_.at(id);
+      room.promised_pages += other.reserved_pages - static_cast<std::int32_t>(other.record.pages().size());
+    }
+    const auto needed = pages_for(entry.record.max_tokens_ever(), limits_.block_size);
+    if (!admits(room, needed)) return;
+    entry.reserved_pages = needed;
+    entry.record.begin(slots_.take(1)->front());
+    active_.push_back(entry.record.id());
+    queue_.pop_front();
+  }
+}
+
+void SchedulerState::submit_plans(Effects& effects) {
+  while (!lost_ && static_cast<std::int32_t>(in_flight_.size()) < limits_.max_plans_in_flight) {
+    auto plan = next_plan();
+    if (plan == nullptr) return;
+    effects.emplace_back(SubmitPlan{std::move(plan)});
+  }
+}
+
+std::unordered_map<SequenceId, SchedulerState::Ahead> SchedulerState::ahead() const {
+  std::unordered_map<SequenceId, Ahead> by_id;
+  for (const auto& plan : in_flight_) {
+    for (const auto& feed : plan.feeds) {
+      const auto entry = entries_.find(feed.id);
+      if (entry == entries_.end() || entry->second.record.plan_epoch() != feed.plan_epoch) continue;
+      auto& ahead = by_id[feed.id];
+      ahead.rows += feed.rows;
+      ahead.samples += feed.samples;
+      if (feed.samples > 0) ahead.newest_sample = {plan.number, feed.first_sample};
+    }
+  }
+  return by_id;
+}
+
+std::shared_ptr<const model::StepPlan> SchedulerState::next_plan() {
+  const auto ahead_of = ahead();
+  const auto ahead_by_id = [&](SequenceId id) {
+    const auto place = ahead_of.find(id);
+    return place == ahead_of.end() ? Ahead{} : place->second;
+  };
+  std::vector<Candidate> candidates;
+  candidates.reserve(active_.size());
+  for (const auto id : active_) {
+    const auto& entry = entries_.at(id);
+    const auto& record = entry.record;
+    const auto ahead = ahead_by_id(id);
+    Candidate c;
+    c.fed = record.fed() + ahead.rows;
+    c.prompt_tokens = record.prompt_tokens();
+    c.known = record.num_tokens();
+    c.samples_in_flight = ahead.samples;
+    const auto sampled = record.generated() + ahead.samples;
+    c.samples_allowed = std::min(record.samples_left() - ahead.samples,
+                                 entry.acknowledged + limits_.max_tokens_ahead - sampled);
+    c.paused = entry.paused;
+    c.needs_committed = !record.bans_at(sampled).empty();
+    candidates.push_back(c);
+  }
+
+  const auto planned = plan_step(candidates, {limits_.chunk_width});
+  if (planned.empty()) return nullptr;
+
+  auto plan = std::make_shared<model::StepPlan>();
+  plan->number = ++last_number_;
+  PlanInFlight in_flight{plan->number, {}};
+  std::int32_t num_samples = 0;
+  for (const auto& feed : planned) {
+    auto& entry = entries_.at(active_[feed.candidate]);
+    if (feed.first == 0) plan->resets.push_back(entry.record.slot());
+    plan->feeds.push_back(make_feed(entry, feed, ahead_by_id(entry.record.id()), plan->number));
+    const std::int32_t samples = feed.samples ? 1 : 0;
+    in_flight.feeds.push_back(
+        {entry.record.id(), entry.record.plan_epoch(), feed.width, samples, num_samples});
+    num_samples += samples;
+  }
+  in_flight_.push_back(std::move(in_flight));
+  return plan;
+}
+
+model::Feed SchedulerState::make_feed(Entry& entry, const PlannedFeed& planned, const Ahead& ahead,
+                                      model::StepNumber number) {
+  auto& record = entry.record;
+  entry.last_plan = number;
+
+  model::Feed feed;
+  feed.id = record.id();
+  feed.plan_epoch = record.plan_epoch();
+  feed.slot = record.slot();
+  feed.form = planned.form;
+  feed.first = planned.first;
+  feed.prompt_tokens = record.prompt_tokens();
+  if (planned.from_in_flight) {
+    feed.from_step_in_flight = ahead.newest_sample;
+  } else {
+    const auto begin = record.tokens().begin() + planned.first;
+    feed.known.assign(begin, begin + planned.width);
+  }
+  const auto pages_held = static_cast<std::int32_t>(record.pages().size());
+  const auto pages_needed = pages_for(planned.first + planned.width, limits_.block_size);
+  if (pages_needed > pages_held) {
+    feed.new_pages = *pages_.take(pages_needed - pages_held);  // reserved at admission
+    record.grant(feed.new_pages);
+  }
+  if (planned.samples) {
+    feed.logits = {planned.width - 1, 1};
+    feed.sampling = record.sampling();
+    feed.bans = record.bans_at(record.generated() + ahead.samples);
+  }
+  return feed;
+}
+
+SchedulerState::Load SchedulerState::load() const {
+  return {static_cast<std::int32_t>(active_.size()), static_cast<std::int32_t>(queue_.size()), pages_.used(),
+          pages_.total()};
+}
+
+const model::SequenceRecord* SchedulerState::find(SequenceId id) const {
+  const auto place = entries_.find(id);
+  return place == entries_.end() ? nullptr : &place->second.record;
+}
+
+}  // namespace actors

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+
+#include "actors/handles.h"
+#include "actors/sequence/sequence_state.h"
+
+namespace actors {
+
+struct SequenceSettings {
+  Register registration;
+  TextSettings text;
+  RequestHandle request;
+  SchedulerHandle scheduler;
+};
+struct SequenceShell {
+  SequenceShell() = default;
+  SequenceSettings settings;
+  std::optional<SequenceTextState> text;
+};
+static_assert(!std::is_aggregate_v<SequenceShell>);
+
+/// The shell round SequenceTextState: one choice. Registers with the scheduler first of all, lives until its
+/// request is gone, and takes its sequence with it.
+SequenceHandle::behavior_type sequence_actor(SequenceHandle::stateful_pointer<SequenceShell> self,
+                                             SequenceSettings settings);
+
+}  // namespace actors

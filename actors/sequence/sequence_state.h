@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "actors/messages.h"
+#include "model/text/detokenizer.h"
+#include "model/text/reasoning_splitter.h"
+#include "model/text/stop_matcher.h"
+#include "model/text/tokenizer.h"
+
+namespace actors {
+
+/// What one choice's text is made with.
+struct TextSettings {
+  std::int32_t index = 0;                                   ///< of the choice
+  std::shared_ptr<const model::text::Tokenizer> tokenizer;  ///< null: ids only, no text
+  bool skip_special_tokens = true;
+  std::vector<std::string> stop;
+  bool include_stop = false;
+  std::int32_t min_tokens = 0;  ///< stop strings are looked for in the text after as many tokens
+  model::text::ReasoningSplitter::Start reasoning = model::text::ReasoningSplitter::Start::disabled;
+};
+
+using SequenceEvent = std::variant<Accepted, Refused, TokensReady, StepFailed, EndChoice>;
+
+struct TellAccepted {};
+struct TellRefused {
+  model::RequestError error;
+};
+struct SendText {
+  ChoiceDelta delta;
+};
+struct SendEnd {
+  ChoiceEnded ended;
+};
+struct AcknowledgeTokens {
+  model::Epoch token_epoch = 0;
+  std::int32_t tokens_seen = 0;
+};
+struct FinishSequence {
+  model::Epoch token_epoch = 0;
+  std::int32_t tokens_seen = 0;
+};
+struct CancelSequence {};
+using SequenceEffect = std::variant<TellAccepted, TellRefused, SendText, SendEnd, AcknowledgeTokens,
+                                    FinishSequence, CancelSequence>;
+
+/// One choice's text: tokens → detokenizer → stop matcher → reasoning splitter → deltas. Owned by the
+/// sequence actor; pure.
+///
+///   Streaming ──a stop string, the scheduler's end, a step error, EndChoice, refused──▶ Ended (absorbs
+///   everything; exactly one SendEnd)
+///
+/// Token counts and text end together: tokens after a stop match are neither counted nor sent.
+class SequenceTextState {
+ public:
+  explicit SequenceTextState(TextSettings settings);
+
+  std::vector<SequenceEffect> step(const SequenceEvent& event);
+
+  bool ended() const { return ended_; }
+  model::Epoch token_epoch() const { return token_epoch_; }
+  std::int32_t tokens_seen() const { return tokens_seen_; }
+
+ private:
+  using Effects = std::vector<SequenceEffect>;
+  void on(const Accepted&, Effects& effects);
+  void on(const Refused& event, Effects& effects);
+  void on(const TokensReady& event, Effects& effects);
+  void on(const StepFailed& event, Effects& effects);
+  void on(const EndChoice& event, Effects& effects);
+
+  /// Adds one token to the delta; the stop string when its text completes one.
+  std::optional<std::string> push(const model::SampledToken& token, bool with_text, ChoiceDelta& delta);
+  void split(std::string_view text, ChoiceDelta& delta);
+  void flush(ChoiceDelta& delta);
+  void send(ChoiceDelta delta, Effects& effects);
+  void end(ChoiceEnd why, std::string error, Effects& effects);
+  void take(model::text::ReasoningSplitter::Piece piece, ChoiceDelta& delta);
+
+  TextSettings settings_;
+  std::optional<model::text::Detokenizer> detokenizer_;
+  model::text::StopMatcher stop_matcher_;
+  model::text::ReasoningSplitter splitter_;
+  model::Epoch token_epoch_ = 0;
+  std::int32_t tokens_seen_ = 0;
+  std::int32_t acknowledged_ = 0;
+  std::int32_t reasoning_tokens_ = 0;
+  std::int32_t undecided_tokens_ = 0;  ///< whose text the splitter still holds
+  bool ended_ = false;
+};
+
+}  // namespace actors

@@ -1,0 +1,112 @@
+#include "kernels/ple.h"
+
+#include <bit>
+#include <string>
+
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/tiles.h"
+
+namespace kernels::cpu {
+namespace {
+
+/// t_0 … t_{ngram_size-1} of one position: earlier ids, or eos from the first eos (or sequence start)
+/// backwards. The id at the position itself never cuts.
+class NgramContext {
+ public:
+  NgramContext(const std::int32_t* ids, std::int32_t position, std::int32_t eos)
+      : ids_(ids), position_(position), eos_(eos) {}
+
+  /// Called with s = 0, 1, 2 … in order.
+  std::int32_t token(std::int32_t s) {
+    if (s == 0) return ids_[position_];
+    cut_ = cut_ || s > position_ || ids_[position_ - s] == eos_;
+    return cut_ ? eos_ : ids_[position_ - s];
+  }
+
+ private:
+  const std::int32_t* ids_;
+  std::int32_t position_;
+  std::int32_t eos_;
+  bool cut_ = false;
+};
+
+void hash_row(const NgramRowsArgs& args, const std::int32_t* ids, std::int32_t position, std::int64_t* out) {
+  NgramContext context(ids, position, args.eos);
+  std::uint64_t mix = 0;
+  for (std::int32_t s = 0; s < args.ngram_size; ++s) {
+    const auto id = static_cast<std::uint64_t>(context.token(s));
+    mix ^= id * static_cast<std::uint64_t>(args.multipliers.base[s]);
+    if (s == 0) continue;  // there is no unigram head
+    for (std::int32_t i = 0; i < args.heads_per_ngram; ++i) {
+      const std::int32_t head = (s - 1) * args.heads_per_ngram + i;
+      const auto size = static_cast<std::uint64_t>(args.sizes.base[head]);
+      out[head] = static_cast<std::int64_t>(mix % size) + args.offsets.base[head];
+    }
+  }
+}
+
+float widen(float value) { return value; }
+float widen(gpu::bf16 value) { return std::bit_cast<float>(std::uint32_t{value.bits} << 16); }
+float widen(gpu::f16 value) {
+  const std::uint32_t sign = (std::uint32_t{value.bits} & 0x8000U) << 16;
+  const std::uint32_t magnitude = std::uint32_t{value.bits} & 0x7FFFU;
+  if (magnitude >= 0x7C00U) return std::bit_cast<float>(sign | 0x7F800000U | (magnitude & 0x3FFU) << 13);
+  // Placing the fields as they are leaves the exponent 112 too small; the multiplication also normalises
+  // subnormals.
+  const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112F;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | sign);
+}
+
+template <class T>
+gpu::Status gather(gpu::HostStream& stream, const GatherTableArgs& args) {
+  const MatrixView<float> y = gpu::typed<float>(args.y);
+  const MatrixView<const T> table = gpu::typed<T>(args.table);
+  const std::int64_t num_rows = args.rows.rows.n;
+  const std::int64_t dim = table.cols.n;
+  const double cost = static_cast<double>(args.rows.cols.n) * (50.0 + 0.2 * static_cast<double>(dim));
+  return parallel_ranges(stream, "gather_table", num_rows, cost, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t r = first; r < last; ++r) {
+      for (std::int64_t head = 0; head < args.rows.cols.n; ++head) {
+        const T* from = table.row({args.rows.row({r})[head]});
+        float* to = y.row({r}) + head * dim;
+        for (std::int64_t i = 0; i < dim; ++i) to[i] = widen(from[i]);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+gpu::Status ngram_rows(gpu::HostStream& stream, const RowBatch& batch, const NgramRowsArgs& args) {
+  const std::int64_t num_rows = batch.num_rows.n;
+  const double cost = 10.0 * static_cast<double>(args.rows.cols.n);
+  return parallel_ranges(stream, "ngram_rows", num_rows, cost, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t r = first; r < last; ++r) {
+      hash_row(args, args.ids.row({batch.row_slot.base[r]}), batch.row_position.base[r], args.rows.row({r}));
+    }
+  });
+}
+
+gpu::Status gather_table(gpu::HostStream& stream, const GatherTableArgs& args) {
+  for (std::int64_t r = 0; r < args.rows.rows.n; ++r) {
+    for (std::int64_t head = 0; head < args.rows.cols.n; ++head) {
+      const std::int64_t id = args.rows.row({r})[head];
+      if (id >= 0 && id < args.table.rows.n) continue;
+      return gpu::refused("gather_table: row " + std::to_string(r) + " head " + std::to_string(head) +
+                          ": id " + std::to_string(id) + " outside the table of " +
+                          std::to_string(args.table.rows.n) + " rows");
+    }
+  }
+  switch (args.table.dtype) {
+    case gpu::DType::f32:
+      return gather<float>(stream, args);
+    case gpu::DType::f16:
+      return gather<gpu::f16>(stream, args);
+    case gpu::DType::bf16:
+      return gather<gpu::bf16>(stream, args);
+    default:
+      return gpu::refused("gather_table: table is " + std::string(gpu::to_string(args.table.dtype)));
+  }
+}
+
+}  // namespace kernels::cpu

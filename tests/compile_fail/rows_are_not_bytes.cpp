@@ -1,0 +1,3 @@
+#include "gpu/units.h"
+
+gpu::Bytes bytes() { return gpu::Rows{3}; }
