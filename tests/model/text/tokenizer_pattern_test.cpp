@@ -59,7 +59,7 @@ TEST(WordSplitter, LongRunsNeitherFailNorStall) {
   for (const std::string unit : {"a", "1", " ", "é"}) {
     std::string text;
     for (int i = 0; i < 300'000; ++i) text += unit;
-    EXPECT_EQ(split(regex, text), Words{text}) << unit;
+    EXPECT_EQ(split(regex, text + "!").size(), 2U) << unit;  // a match that gave up would leave one piece
   }
 }
 
