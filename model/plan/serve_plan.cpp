@@ -191,8 +191,9 @@ void derive_memory(const ModelConfig& config, const PlanOptions& options, const 
   const std::int64_t left =
       std::max<std::int64_t>(0, usable - weights - plan.state_bytes.n - plan.arena_bytes.n);
   const std::string room = mib(left) + " are left of " + mib(usable) + " after weights (" + mib(weights) +
-                           ") and the state of " + std::to_string(plan.num_state_slots) + " sequences (" +
-                           mib(plan.state_bytes.n) + ")";
+                           "), a step's scratch (" + mib(plan.arena_bytes.n) + ") and the state of " +
+                           std::to_string(plan.num_state_slots) + " sequences (" + mib(plan.state_bytes.n) +
+                           ")";
 
   const std::int64_t most = std::int64_t{plan.max_batch_size} * plan.pages_per_sequence;
   const std::int64_t fitting = page == 0 ? most : left / page;

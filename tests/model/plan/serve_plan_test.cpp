@@ -131,7 +131,7 @@ TEST(ServePlan, PagesShrinkToTheMemoryThatIsLeft) {
   const ServePlan roomy = plan(mini(), small, device(gpu::Backend::cpu));
   const std::int64_t page = roomy.kv_bytes.n / roomy.num_pages;
   small.gpu_memory_utilization = 1.0;
-  const std::int64_t one_sequence = roomy.state_bytes.n + 512 * page;
+  const std::int64_t one_sequence = roomy.state_bytes.n + roomy.arena_bytes.n + 512 * page;
   EXPECT_EQ(plan(mini(), small, device(gpu::Backend::cpu, one_sequence)).num_pages, 512);
   EXPECT_EQ(plan(mini(), small, device(gpu::Backend::cpu, one_sequence + page)).num_pages, 513);
   const auto refused = derive_serve_plan(mini(), small, device(gpu::Backend::cpu, one_sequence - 1));
