@@ -109,10 +109,17 @@ void close(Self self) {
   self->quit();  // the choices monitor this actor and end with it
 }
 
+/// A crash may come before the choice was spawned.
+template <class Message>
+void tell_choice(Self self, std::int32_t index, Message message) {
+  const auto place = static_cast<std::size_t>(index);
+  const auto& choices = self->state.choices;
+  if (place < choices.size()) self->send<kHigh>(choices[place], std::move(message));
+}
+
 void perform(Self self, RequestEffect& effect) {
   auto& shell = self->state;
   auto& sink = *shell.settings.sink;
-  const auto choice = [&](std::int32_t index) { return shell.choices.at(static_cast<std::size_t>(index)); };
   std::visit(overloaded{
                  [&](SpawnChoice& e) { spawn_choice(self, e); },
                  [&](StartSink& e) { start_sink(shell, e.start); },
@@ -128,10 +135,10 @@ void perform(Self self, RequestEffect& effect) {
                  [&](FinishSink& e) { sink.finish(e.usage); },
                  [&](FailSink& e) { sink.fail(e.error); },
                  [&](StopChoice& e) {
-                   self->send<kHigh>(choice(e.index), EndChoice{e.reason, e.details});
+                   tell_choice(self, e.index, EndChoice{e.reason, e.details});
                  },
-                 [&](PauseSequence& e) { self->send<kHigh>(choice(e.index), PauseChoice{}); },
-                 [&](ResumeSequence& e) { self->send<kHigh>(choice(e.index), ResumeChoice{}); },
+                 [&](PauseSequence& e) { tell_choice(self, e.index, PauseChoice{}); },
+                 [&](ResumeSequence& e) { tell_choice(self, e.index, ResumeChoice{}); },
                  [&](CountEnd& e) { shell.settings.around.metrics->count_end(e.reason); },
                  [&](Close&) { close(self); },
              },
@@ -188,7 +195,11 @@ RequestHandle::behavior_type request_actor(Self self, RequestSettings settings) 
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   self->set_exit_handler([self](const caf::exit_msg&) { on(self, EngineFailing{"the server stopped"}); });
   self->set_exception_handler([self](std::exception_ptr& thrown) -> caf::error {
-    on(self, RequestCrashed{text_of(thrown)});
+    try {
+      on(self, RequestCrashed{text_of(thrown)});
+    } catch (const std::exception& again) {  // the sink itself is what throws: nobody is left to tell
+      spdlog::error("request {}: {}", self->state.settings.request->id, again.what());
+    }
     return caf::sec::runtime_error;
   });
   self->send(self, BeginRequest{});

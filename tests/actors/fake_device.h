@@ -54,6 +54,7 @@ class FakeDevice {
   struct Slot {
     std::vector<model::TokenId> fed;
     std::vector<model::PageId> pages;
+    bool failed = false;  ///< nothing that is fed after a failure counts, until the reset
   };
 
   static std::int32_t width(const model::Feed& feed) {
@@ -63,7 +64,8 @@ class FakeDevice {
   model::FeedOutcome run(const model::StepPlan& plan, const model::Feed& feed,
                          std::vector<model::TokenId>& samples) {
     auto& slot = slots_[feed.slot];
-    if (failing.erase(feed.id) > 0) {
+    slot.failed = failing.erase(feed.id) > 0 || slot.failed;
+    if (slot.failed) {
       if (feed.logits.count > 0) samples.push_back(0);
       return {feed.id, feed.plan_epoch, model::StepError{"injected"}};
     }
@@ -174,7 +176,7 @@ class Gate {
 
 /// What a test may do to a running FakeExecutor from outside.
 struct ExecutorControl {
-  Gate load;                              ///< the factory waits here
+  Gate load{false};                       ///< the factory waits here
   std::atomic<bool> stop_at_gate{false};  ///< steps wait at `step`
   Gate step{false};
   std::atomic<bool> fatal{false};  ///< the next step loses the device

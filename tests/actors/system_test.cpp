@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
+#include <thread>
 
+#include "actors/request/prepare.h"
 #include "tests/actors/fake_device.h"
 #include "tests/actors/fakes.h"
 
@@ -109,6 +110,327 @@ TEST(System, AStreamOfTokensReachesTheSinkAsText) {
   EXPECT_EQ(heard.calls.back(), "finish");
   EXPECT_EQ(heard.usage->prompt_tokens, 1);
   EXPECT_EQ(heard.usage->completion_tokens, 5);
+}
+
+TEST(System, ReadyIsLoadedAndWarmedUpAndNothingIsServedBefore) {
+  Server::Settings settings;
+  settings.hold_load = true;
+  Server server(settings);
+  ASSERT_TRUE(server.await([&] { return server.system().health().view().stage == "loading weights"; }));
+  EXPECT_EQ(server.system().health().view().progress, 0.5);
+  const auto refused = server.serve(text_request("a", 1));
+  EXPECT_EQ(refused.failed->kind, model::RequestError::Kind::unavailable);
+  EXPECT_EQ(refused.failed->code, "model_loading");
+  server.control().load.open();
+  ASSERT_TRUE(server.await_ready());
+  EXPECT_EQ(server.serve(text_request("a", 1)).choices.at(0).text, "b");
+}
+
+TEST(System, ALoadErrorExitsWithOneAndSaysEveryProblem) {
+  Server::Settings settings;
+  settings.load_error =
+      model::LoadError{{"a.safetensors: missing tensor x", "a.safetensors: missing tensor y"}};
+  Server server(settings);
+  EXPECT_EQ(server.exit(), (std::pair<int, std::string>{
+                               1, "a.safetensors: missing tensor x\na.safetensors: missing tensor y"}));
+  EXPECT_EQ(server.system().health().state(), ProcessState::exited);
+}
+
+TEST(System, ManyRequestsAtOnceEachGetTheirOwnTokens) {
+  Server::Settings settings;
+  settings.sampler = [](const auto& fed, const model::Feed& feed) {
+    return static_cast<model::TokenId>('a' + (static_cast<std::size_t>(fed[0]) * 7 + fed.size()) % 26) +
+           0 * feed.slot;
+  };
+  Server server(settings);
+  ASSERT_TRUE(server.await_ready());
+  std::vector<std::shared_ptr<Heard>> all;
+  for (int i = 0; i < 60; ++i) all.push_back(server.submit(token_request({i, 1, 2}, 10 + i)));
+  for (int i = 0; i < 60; ++i) {
+    ASSERT_TRUE(all[static_cast<std::size_t>(i)]->await_end());
+    const auto heard = all[static_cast<std::size_t>(i)]->copy();
+    std::string expected;
+    for (int t = 0; t < 10 + i; ++t) expected += static_cast<char>('a' + (i * 7 + 3 + t) % 26);
+    EXPECT_EQ(heard.choices.at(0).text, expected);
+    EXPECT_EQ(heard.usage->completion_tokens, 10 + i);
+  }
+  EXPECT_TRUE(server.await_metric(R"(vllm:num_requests_running{model_name="fake"} 0)"));
+  EXPECT_TRUE(server.await_metric(R"(vllm:kv_cache_usage_perc{model_name="fake"} 0)"));
+  EXPECT_TRUE(
+      server.await_metric(R"(vllm:request_success_total{finished_reason="length",model_name="fake"} 60)"));
+  EXPECT_TRUE(server.await_metric(R"(vllm:prompt_tokens_total{model_name="fake"} 180)"));
+}
+
+TEST(System, SeveralPromptsAndChoicesEndOnceEach) {
+  Server server;
+  ASSERT_TRUE(server.await_ready());
+  auto request = text_request("a", 3);
+  request.prompts.push_back(TextPrompt{"k"});
+  request.n = 2;
+  const auto heard = server.serve(request);
+  ASSERT_EQ(heard.choices.size(), 4U);
+  for (const auto& [index, choice] : heard.choices) {
+    EXPECT_EQ(choice.text, index < 2 ? "bcd" : "lmn");
+    EXPECT_EQ(choice.ends.size(), 1U);
+  }
+  EXPECT_EQ(heard.usage->prompt_tokens, 2);
+  EXPECT_EQ(heard.usage->completion_tokens, 12);
+  EXPECT_EQ(heard.start->prompt_ids.size(), 2U);
+}
+
+TEST(System, AStopStringEndsTextAndCountTogether) {
+  Server server;
+  ASSERT_TRUE(server.await_ready());
+  auto request = text_request("a", 200);
+  request.stop = {"fg"};
+  const auto heard = server.serve(request);
+  EXPECT_EQ(heard.choices.at(0).text, "bcde");
+  EXPECT_EQ(heard.choices.at(0).ends.at(0).reason, model::FinishReason::stop);
+  EXPECT_EQ(heard.usage->completion_tokens, 6);
+  EXPECT_EQ(heard.choices.at(0).tokens.size(), 6U);
+  EXPECT_TRUE(server.await_metric(R"(vllm:num_requests_running{model_name="fake"} 0)"));
+}
+
+TEST(System, ALongTextIsEncodedAwayAndRefusedByItsLength) {
+  Server server;
+  ASSERT_TRUE(server.await_ready());
+  const auto heard = server.serve(text_request(std::string(kInlineTextBytes + 1, 'x'), 1));
+  EXPECT_EQ(heard.failed->code, "context_length_exceeded");
+  EXPECT_EQ(heard.calls, std::vector<std::string>{"fail"});
+}
+
+TEST(System, EncodeAnswersFromAnotherThread) {
+  Server server;
+  std::promise<std::pair<std::thread::id, std::size_t>> done;
+  server.system().engine().encode(std::make_shared<const Prompt>(TextPrompt{"abc"}), [&](auto encoded) {
+    done.set_value({std::this_thread::get_id(), encoded->ids.size()});
+  });
+  auto answer = done.get_future();
+  ASSERT_EQ(answer.wait_for(20s), std::future_status::ready);
+  const auto [thread, size] = answer.get();
+  EXPECT_NE(thread, std::this_thread::get_id());
+  EXPECT_EQ(size, 3U);
+}
+
+TEST(System, AnExceptionInARequestIsItsOwnEngineErrorAndNobodyElseNotices) {
+  Server server;
+  ASSERT_TRUE(server.await_ready());
+  for (const std::size_t padding : {std::size_t{0}, kInlineTextBytes}) {
+    GenerateRequest request;
+    model::text::ChatInput chat;
+    chat.messages_json = "throw";
+    chat.tools_json = std::string(padding, ' ');
+    request.prompts = {chat};
+    const auto heard = server.serve(request);
+    EXPECT_EQ(heard.error, "template broke");
+    EXPECT_EQ(heard.choices.at(0).ends.at(0).reason, model::FinishReason::error);
+    EXPECT_EQ(heard.calls.back(), "finish");
+  }
+  EXPECT_EQ(server.serve(text_request("a", 2)).choices.at(0).text, "bc");
+}
+
+TEST(System, AClientThatLeavesFreesItsPagesAndCountsAsAbort) {
+  Server server;
+  ASSERT_TRUE(server.await_ready());
+  auto heard = server.submit(text_request("a", std::nullopt));
+  const auto ticket = server.last_ticket;
+  ASSERT_TRUE(heard->await_deltas(3));
+  server.system().engine().client_gone(ticket);
+  server.system().engine().client_gone(ticket + 1'000);  // unknown: ignored
+  EXPECT_TRUE(server.await_metric(R"(vllm:num_requests_running{model_name="fake"} 0)"));
+  EXPECT_TRUE(server.await_metric(R"(vllm:kv_cache_usage_perc{model_name="fake"} 0)"));
+}
+
+TEST(System, AClientThatLeavesWhileAStepRunsIsCancelledAndHearsNoMore) {
+  Server server;
+  ASSERT_TRUE(server.await_ready());
+  server.control().stop_at_gate = true;
+  auto heard = server.submit(text_request("a", 100));
+  server.control().step.await_visitor();
+  server.system().engine().client_gone(server.last_ticket);
+  ASSERT_TRUE(
+      server.await_metric(R"(vllm:request_success_total{finished_reason="abort",model_name="fake"} 1)"));
+  ASSERT_TRUE(server.await_metric(R"(vllm:num_requests_running{model_name="fake"} 0)"));
+  server.control().step.open();
+  EXPECT_EQ(server.serve(text_request("k", 2)).choices.at(0).text, "lm");
+  for (const auto& call : heard->copy().calls) EXPECT_EQ(call, "start");
+}
+
+TEST(System, BeyondTheQueueRequestsAreRefusedBeforeTheyStart) {
+  Server::Settings settings;
+  settings.options.max_queue = 1;
+  settings.served->plan.max_batch_size = settings.served->plan.num_state_slots = 1;
+  Server server(settings);
+  ASSERT_TRUE(server.await_ready());
+  server.control().stop_at_gate = true;
+  auto first = server.submit(text_request("a", 2));
+  server.control().step.await_visitor();
+  auto second = server.submit(text_request("a", 2));
+  ASSERT_TRUE(server.await_metric(R"(vllm:num_requests_waiting{model_name="fake"} 1)"));
+  const auto third = server.serve(text_request("a", 2));
+  EXPECT_EQ(third.failed->kind, model::RequestError::Kind::overloaded);
+  EXPECT_EQ(third.calls, std::vector<std::string>{"fail"});
+  auto pair = text_request("a", 2);
+  pair.n = 2;
+  EXPECT_EQ(server.serve(pair).calls, std::vector<std::string>{"fail"});
+  server.control().step.open();
+  EXPECT_TRUE(first->await_end());
+  EXPECT_TRUE(second->await_end());
+  EXPECT_EQ(second->copy().choices.at(0).text, "bc");
+  EXPECT_TRUE(server.await_metric(R"(vllm:num_requests_waiting{model_name="fake"} 0)"));
+}
+
+TEST(System, AStepErrorEndsItsRequestsTruthfullyAndTheServerGoesOn) {
+  Server server;
+  ASSERT_TRUE(server.await_ready());
+  server.control().step_error = true;
+  const auto heard = server.serve(text_request("a", 5));
+  EXPECT_EQ(heard.choices.at(0).ends.at(0).reason, model::FinishReason::error);
+  EXPECT_EQ(heard.error, "injected");
+  EXPECT_EQ(heard.error_code, "engine_error");
+  EXPECT_EQ(server.serve(text_request("a", 2)).choices.at(0).text, "bc");
+  EXPECT_TRUE(server.await_metric(R"(atlas_faults_total{kind="step_error",model_name="fake"} 1)"));
+}
+
+TEST(System, APausedRequestIsNotFedAndResumes) {
+  Server::Settings settings;
+  settings.served->plan.max_seq_len = 100'000;
+  settings.served->plan.num_pages = 7'000;
+  Server server(settings);
+  ASSERT_TRUE(server.await_ready());
+  auto heard = server.submit(text_request("a", 50'000));
+  const auto ticket = server.last_ticket;
+  ASSERT_TRUE(heard->await_deltas(2));
+  server.system().engine().pause(ticket);
+  // Paused, the steps stop: two readings with a whole other request between them differ by that request's
+  // steps alone.
+  const auto steps_of_one = [&] {
+    const auto before = server.control().steps.load();
+    EXPECT_EQ(server.serve(text_request("a", 3)).choices.at(0).text, "bcd");
+    return server.control().steps.load() - before;
+  };
+  EXPECT_TRUE(server.await([&] { return steps_of_one() == 3; }));
+  server.system().engine().resume(ticket);
+  ASSERT_TRUE(heard->await_end());
+  EXPECT_EQ(heard->copy().usage->completion_tokens, 50'000);
+}
+
+TEST(System, ARequestPastItsTimeoutEndsAsTimeoutWithItsText) {
+  Server server;
+  ASSERT_TRUE(server.await_ready());
+  server.control().stop_at_gate = true;
+  auto request = text_request("a", 100);
+  request.timeout = 20ms;
+  const auto heard = server.serve(request);
+  EXPECT_EQ(heard.choices.at(0).ends.at(0).reason, model::FinishReason::timeout);
+  EXPECT_EQ(heard.choices.at(0).ends.at(0).stop_details, "request timeout");
+  EXPECT_EQ(heard.calls.back(), "finish");
+}
+
+TEST(System, DrainLetsRunningRequestsFinishRefusesNewOnesAndExitsWithZero) {
+  Server server;
+  ASSERT_TRUE(server.await_ready());
+  server.control().stop_at_gate = true;
+  auto running = server.submit(text_request("a", 20));
+  server.control().step.await_visitor();
+  server.system().drain();
+  ASSERT_TRUE(server.await_state(ProcessState::draining));
+  EXPECT_EQ(server.serve(text_request("a", 1)).failed->code, "draining");
+  server.control().step.open();
+  EXPECT_EQ(server.exit().first, 0);
+  ASSERT_TRUE(running->await_end());
+  EXPECT_EQ(running->copy().choices.at(0).tokens.size(), 20U);
+  EXPECT_EQ(server.system().health().state(), ProcessState::exited);
+}
+
+TEST(System, WhatDoesNotFinishInTheDrainTimeEndsAsTimeout) {
+  Server::Settings settings;
+  settings.options.drain_timeout = 20ms;
+  Server server(settings);
+  ASSERT_TRUE(server.await_ready());
+  server.control().stop_at_gate = true;
+  auto running = server.submit(text_request("a", 20));
+  server.control().step.await_visitor();
+  server.system().drain();
+  EXPECT_EQ(server.exit().first, 0);
+  ASSERT_TRUE(running->await_end());
+  EXPECT_EQ(running->copy().choices.at(0).ends.at(0).reason, model::FinishReason::timeout);
+}
+
+TEST(System, ALostDeviceFailsTheWordThenTheRequestsThenTheProcess) {
+  Server::Settings settings;
+  settings.options.fatal_grace = 100ms;
+  Server server(settings);
+  ASSERT_TRUE(server.await_ready());
+  server.control().stop_at_gate = true;
+  auto running = server.submit(text_request("a", 20));
+  server.control().step.await_visitor();
+  server.control().fatal = true;
+  server.control().step.open();
+  ASSERT_TRUE(running->await_end());
+  EXPECT_EQ(server.system().health().state(), ProcessState::failing);
+  EXPECT_EQ(server.system().health().view().reason, "injected: device lost");
+  const auto heard = running->copy();
+  EXPECT_EQ(heard.choices.at(0).ends.at(0).reason, model::FinishReason::error);
+  EXPECT_EQ(heard.error_code, "gpu_fault");
+  EXPECT_EQ(server.serve(text_request("a", 1)).failed->code, "gpu_fault");
+  EXPECT_EQ(server.exit(), (std::pair<int, std::string>{70, "injected: device lost"}));
+  EXPECT_EQ(server.system().health().state(), ProcessState::failing);  // probes read it to the end
+}
+
+TEST(System, AHangIsFatalAfterTheStepDeadline) {
+  Server::Settings settings;
+  settings.options.step_deadline = 40ms;
+  settings.options.fatal_grace = 100ms;
+  Server server(settings);
+  ASSERT_TRUE(server.await_ready());
+  server.control().stop_at_gate = true;
+  auto running = server.submit(text_request("a", 20));
+  ASSERT_TRUE(running->await_end());
+  EXPECT_EQ(running->copy().choices.at(0).ends.at(0).reason, model::FinishReason::error);
+  const auto [code, why] = server.exit();
+  EXPECT_EQ(code, 70);
+  EXPECT_NE(why.find("no progress"), std::string::npos);
+}
+
+TEST(System, AFailedWarmUpNeverBecomesReady) {
+  Server::Settings settings;
+  settings.hold_load = true;
+  Server server(settings);
+  server.control().warm_up_fails = true;
+  server.control().load.open();
+  EXPECT_EQ(server.exit(), (std::pair<int, std::string>{1, "warm-up: injected"}));
+}
+
+TEST(System, StopsWithRequestsInEveryStateAndTellsEachOne) {
+  std::vector<std::shared_ptr<Heard>> all;
+  {
+    Server server;
+    ASSERT_TRUE(server.await_ready());
+    for (int i = 0; i < 50; ++i) all.push_back(server.submit(text_request("a", std::nullopt)));
+    ASSERT_TRUE(all[0]->await_deltas(1));
+  }
+  for (const auto& heard : all) EXPECT_TRUE(heard->await_end());
+}
+
+TEST(System, TwoHundredStreamsWithRandomDisconnectsGiveEverythingBack) {
+  Server::Settings settings;
+  settings.served->plan.max_batch_size = settings.served->plan.num_state_slots = 16;
+  settings.served->plan.num_pages = 256;
+  Server server(settings);
+  ASSERT_TRUE(server.await_ready());
+  std::vector<std::pair<std::shared_ptr<Heard>, Engine::Ticket>> all;
+  for (int i = 0; i < 200; ++i) {
+    auto heard = server.submit(text_request(std::string(static_cast<std::size_t>(1 + i % 90), 'a'), 100));
+    all.emplace_back(heard, server.last_ticket);
+    if (i % 3 == 0)
+      server.system().engine().client_gone(server.last_ticket);  // at once, in the queue, or mid-stream
+    if (i % 5 == 0) server.system().engine().client_gone(all[static_cast<std::size_t>(i / 2)].second);
+  }
+  EXPECT_TRUE(server.await_metric(R"(vllm:num_requests_waiting{model_name="fake"} 0)"));
+  EXPECT_TRUE(server.await_metric(R"(vllm:num_requests_running{model_name="fake"} 0)"));
+  EXPECT_TRUE(server.await_metric(R"(vllm:kv_cache_usage_perc{model_name="fake"} 0)"));
+  EXPECT_EQ(server.serve(text_request("a", 3)).choices.at(0).text, "bcd");
 }
 
 }  // namespace

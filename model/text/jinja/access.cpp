@@ -221,7 +221,7 @@ Value get_slice(Runtime& runtime, const Value& object, const Value& start, const
   if (const auto* undefined = object.as_undefined()) fail(*undefined->message);
   if (const auto* text = object.as_text()) return text_slice(runtime, *text, start, stop, step);
   const auto* list = object.as_list();
-  if (!list || !list->has_subscript()) return Value::undefined(described(object) + " cannot be sliced");
+  if (!list || !list->has_subscript()) fail(described(object) + " cannot be sliced");
   const Range range = slice_range(static_cast<std::int64_t>(list->items.size()), start, stop, step);
   std::vector<Value> items;
   items.reserve(static_cast<std::size_t>(range.count));

@@ -141,7 +141,10 @@ class PercentValues {
     return *value;
   }
   void finish() const {
-    const bool surplus = list_ ? used_ < list_->items.size() : used_ == 0 && !values_.as_dict();
+    // Python takes whatever has a subscript, but strings and tuples, for a mapping, of which nothing needs to
+    // be used
+    const bool is_subscripted = values_.as_dict() || values_.as_list() || values_.as_undefined();
+    const bool surplus = list_ ? used_ < list_->items.size() : used_ == 0 && !is_subscripted;
     if (surplus) fail("not all arguments converted during string formatting");
   }
 

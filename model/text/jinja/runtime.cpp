@@ -1,5 +1,7 @@
 #include "model/text/jinja/runtime.h"
 
+#include <algorithm>
+
 #include "model/text/jinja/scope.h"
 
 namespace model::text::jinja {
@@ -56,13 +58,17 @@ void Builder::grow(std::size_t bytes) {
 }
 
 void Builder::repeat(const Text& text, std::size_t times) {
-  if (text.empty()) return;
+  if (text.empty() || times == 0) return;
   runtime_.check_text(times);  // keeps the product below from overflowing
   runtime_.check_text(text_.size() + text.size() * times);
-  for (std::size_t i = 0; i < times; ++i) {
-    grow(text.size());
-    text_.append(text);
+  Text chunk;  // many small pieces go in together
+  std::size_t in_chunk = 0;
+  while (in_chunk == 0 || (in_chunk < times && chunk.size() + text.size() <= 4096)) {
+    chunk.append(text);
+    ++in_chunk;
   }
+  for (; times > 0; times -= std::min(in_chunk, times))
+    add(chunk, 0, text.size() * std::min(in_chunk, times));
 }
 
 }  // namespace model::text::jinja

@@ -22,6 +22,8 @@ Value choose(Runtime& runtime, const Value& input, Args args) {
     if (!test) fail("no test named '" + std::string(name.as_text()->bytes()) + "'");
   }
   std::vector<Value> chosen;
+  if (!truthy(input))
+    return make_list(runtime, std::move(chosen), List::Shape::generator);  // none and 0 included
   const auto iterated = iterate(runtime, input);
   for (const auto& item : iterated->items) {
     runtime.step();
@@ -33,6 +35,7 @@ Value choose(Runtime& runtime, const Value& input, Args args) {
 
 Value map(Runtime& runtime, const Value& input, Args args) {
   std::vector<Value> mapped;
+  if (!truthy(input)) return make_list(runtime, std::move(mapped), List::Shape::generator);
   if (args.positional.empty()) {
     const Bound bound(std::move(args), "filter map", {"attribute", "default"}, 1);
     const auto iterated = iterate(runtime, input);

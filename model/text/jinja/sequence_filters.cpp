@@ -16,13 +16,15 @@ Value comparison_key(Runtime& runtime, const Value& item, const Value* attribute
   return text && !case_sensitive ? Value(lower(runtime, *text)) : key;
 }
 
+/// A single key is compared alone; several as lists are, whose equal heads are passed over.
 struct Keyed {
   std::vector<Value> keys;
   Value item;
 };
 
-std::vector<Value> sorted(Runtime& runtime, std::vector<Keyed> items, bool reverse) {
+std::vector<Value> sorted(Runtime& runtime, std::vector<Keyed> items, bool reverse, bool as_lists = false) {
   const auto before = [&](const Keyed& a, const Keyed& b) {
+    if (!as_lists) return less(runtime, a.keys[0], b.keys[0]);
     for (std::size_t i = 0; i < a.keys.size(); ++i) {
       if (equal(runtime, a.keys[i], b.keys[i])) continue;
       return less(runtime, a.keys[i], b.keys[i]);
@@ -60,7 +62,7 @@ Value sort(Runtime& runtime, const Value& input, Args args) {
       keyed.keys.push_back(comparison_key(runtime, item, &attribute, bound.flag(1, false)));
     items.push_back(std::move(keyed));
   }
-  return make_list(runtime, sorted(runtime, std::move(items), bound.flag(0, false)));
+  return make_list(runtime, sorted(runtime, std::move(items), bound.flag(0, false), true));
 }
 
 Value dictsort(Runtime& runtime, const Value& input, Args args) {

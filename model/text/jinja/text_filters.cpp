@@ -113,14 +113,15 @@ Value indent(Runtime& runtime, const Value& input, Args args) {
 
 Value truncate(Runtime& runtime, const Value& input, Args args) {
   const Bound bound(std::move(args), "filter truncate", {"length", "killwords", "end", "leeway"});
-  const auto& text = require_text(input, "filter truncate");
   const Text end = bound.has(2) ? bound.text(2) : Text::own("...");
   const auto end_size = static_cast<std::int64_t>(count_code_points(end.bytes()));
   const std::int64_t length = bound.integer(0, 255), leeway = bound.integer(3, 5);
   if (length < end_size || leeway < 0)
     fail("filter truncate: length shorter than its end mark, or a negative leeway");
-  const auto size = static_cast<std::int64_t>(count_code_points(text.bytes()));
+  const auto size = static_cast<std::int64_t>(input.as_text() ? count_code_points(input.as_text()->bytes())
+                                                              : iterate(runtime, input)->items.size());
   if (size <= leeway || size - leeway <= length) return input;
+  const auto& text = require_text(input, "filter truncate");
   Text kept = text.slice(0, code_point_offset(text.bytes(), static_cast<std::size_t>(length - end_size)));
   if (!bound.flag(1, false)) {
     const std::size_t space = kept.bytes().rfind(' ');

@@ -68,7 +68,9 @@ bool is_sequence(const Value& value) {
 bool is_iterable(const Value& value) {
   return value.as_text() || value.as_dict() || value.as_list() || value.as_undefined() || value.as_loop();
 }
-bool is_callable(const Value& value) { return value.as_callable(); }
+bool is_callable(const Value& value) {
+  return value.as_callable() || value.as_undefined();
+}  // calling it is what fails
 bool is_escaped(const Value&) { return false; }
 
 constexpr std::pair<std::string_view, Test> kTests[] = {

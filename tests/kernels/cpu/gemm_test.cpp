@@ -6,7 +6,10 @@
 #include <numeric>
 
 #include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/targets.h"
 #include "tests/kernels/cpu/op_matrix.h"
+
+#include "hwy/highway.h"
 
 namespace kernels {
 namespace {
@@ -115,18 +118,27 @@ float dot_as_specified(const OpMatrix& x, std::int64_t r, const OpMatrix& w, std
   return lanes[0];
 }
 
-TEST(Gemm, SumsInTheSpecifiedOrder) {
+TEST(Gemm, SumsInTheSpecifiedOrderInEveryInstructionSet) {
   std::mt19937 random(12);
   gpu::PooledHostStream stream(2);
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     OpMatrix x = testing::random_f32(13, 200, random);
     OpMatrix w = OpMatrix::random(dtype, 27, 200, random);
     OpMatrix y = testing::f32(13, 27);
-    ASSERT_TRUE(cpu::gemm(stream, args_of(y, x, w)).ok());
-    for (std::int64_t r = 0; r < 13; ++r) {
-      for (std::int64_t n = 0; n < 27; ++n)
-        ASSERT_EQ(y.f32(r, n), dot_as_specified(x, r, w, n)) << r << "," << n;
+    hwy::SetSupportedTargetsForTest(0);
+    for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+      hwy::SetSupportedTargetsForTest(target);
+      hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+      ASSERT_TRUE(cpu::gemm(stream, args_of(y, x, w)).ok());
+      for (std::int64_t r = 0; r < 13; ++r) {
+        for (std::int64_t n = 0; n < 27; ++n) {
+          EXPECT_EQ(y.f32(r, n), dot_as_specified(x, r, w, n))
+              << hwy::TargetName(target) << " " << r << "," << n;
+        }
+      }
     }
+    hwy::SetSupportedTargetsForTest(0);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   }
 }
 

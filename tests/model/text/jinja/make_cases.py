@@ -761,6 +761,23 @@ false | default("d") ~ none | default("e")
 "line1\nline2" | replace("\n", "\\n")
 user.keys() | first
 loop is defined
+nothing | select | list
+zero | map("upper") | list
+"x" % missing
+"x" % [1]
+"x" % {}
+"x" % 1
+numbers | truncate(9)
+missing | truncate
+numbers | truncate(3, leeway=0)
+one[1:]
+table[1:]
+nothing[:2]
+user.tags | groupby("zz")
+missing is callable
+1e400
+"  a b  ".split(none, 0)
+"{:.3}".format(1234.5)
 """.strip("\n").split("\n")
 
 TEMPLATES = [

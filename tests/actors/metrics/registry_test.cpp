@@ -1,0 +1,54 @@
+#include "actors/metrics/registry.h"
+
+#include <gtest/gtest.h>
+
+namespace actors {
+namespace {
+
+bool has(const std::string& text, const std::string& line) {
+  return text.find(line + "\n") != std::string::npos;
+}
+
+TEST(Metrics, EverySeriesExistsFromTheStart) {
+  const auto text = Metrics("m").text();
+  for (const char* line : {
+           R"(vllm:num_requests_running{model_name="m"} 0)",
+           R"(vllm:num_requests_waiting{model_name="m"} 0)",
+           R"(vllm:kv_cache_usage_perc{model_name="m"} 0)",
+           R"(vllm:prompt_tokens_total{model_name="m"} 0)",
+           R"(vllm:generation_tokens_total{model_name="m"} 0)",
+           R"(vllm:time_to_first_token_seconds_count{model_name="m"} 0)",
+           R"(vllm:inter_token_latency_seconds_count{model_name="m"} 0)",
+           R"(vllm:e2e_request_latency_seconds_count{model_name="m"} 0)",
+           R"(atlas_step_seconds_count{kind="decode",model_name="m"} 0)",
+           R"(atlas_step_overhead_seconds_count{model_name="m"} 0)",
+           R"(atlas_health_state{model_name="m"} 0)",
+           R"(atlas_faults_total{kind="step_error",model_name="m"} 0)",
+           R"(# TYPE vllm:num_requests_running gauge)",
+       }) {
+    EXPECT_TRUE(has(text, line)) << line << "\n" << text;
+  }
+  for (const char* reason : {"stop", "length", "tool_calls", "timeout", "error", "abort"}) {
+    EXPECT_TRUE(has(text, std::string("vllm:request_success_total{finished_reason=\"") + reason +
+                              "\",model_name=\"m\"} 0"));
+  }
+}
+
+TEST(Metrics, CountWhatHappened) {
+  Metrics metrics("m");
+  metrics.set_load(3, 2, 0.5);
+  metrics.count_end(model::FinishReason::cancelled);
+  metrics.observe_inter_token(0.2, 2);
+  metrics.observe_step({0.01, 5, 0});
+  metrics.observe_step({0.01, 5, 1});
+  const auto text = metrics.text();
+  EXPECT_TRUE(has(text, R"(vllm:num_requests_running{model_name="m"} 3)"));
+  EXPECT_TRUE(has(text, R"(vllm:kv_cache_usage_perc{model_name="m"} 0.5)"));
+  EXPECT_TRUE(has(text, R"(vllm:request_success_total{finished_reason="abort",model_name="m"} 1)"));
+  EXPECT_TRUE(has(text, R"(vllm:inter_token_latency_seconds_count{model_name="m"} 2)"));
+  EXPECT_TRUE(has(text, R"(atlas_step_seconds_count{kind="prefill",model_name="m"} 1)"));
+  EXPECT_TRUE(has(text, R"(atlas_step_seconds_count{kind="mixed",model_name="m"} 1)"));
+}
+
+}  // namespace
+}  // namespace actors
