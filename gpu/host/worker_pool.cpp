@@ -30,13 +30,20 @@ void lower_priority() {
 }  // namespace
 
 WorkerPool::WorkerPool(int num_workers) {
-  for (int i = 1; i < num_workers; ++i) {
-    threads_.emplace_back([this] { work(); });
-    pthread_setname_np(threads_.back().native_handle(), "atlas-cpu");
+  try {
+    for (int i = 1; i < num_workers; ++i) {
+      threads_.emplace_back([this] { work(); });
+      pthread_setname_np(threads_.back().native_handle(), "atlas-cpu");
+    }
+  } catch (...) {
+    stop();
+    throw;
   }
 }
 
-WorkerPool::~WorkerPool() {
+WorkerPool::~WorkerPool() { stop(); }
+
+void WorkerPool::stop() {
   stop_.store(true, std::memory_order_relaxed);
   wake_.fetch_add(1, std::memory_order_release);
   wake_.notify_all();

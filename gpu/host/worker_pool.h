@@ -19,6 +19,7 @@ namespace gpu {
 /// closed and nobody is inside.
 class WorkerPool {
  public:
+  /// Throws what std::thread throws when there is no thread to be had.
   explicit WorkerPool(int num_workers);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
@@ -31,6 +32,7 @@ class WorkerPool {
   int num_workers() const { return static_cast<int>(threads_.size()) + 1; }
 
  private:
+  void stop();
   void work();
   bool enter();
   void leave();

@@ -35,11 +35,14 @@ HWY_INLINE void accumulate_lanes(const Product& p, std::int64_t row, std::int64_
   const float* a = p.a + row * p.a_pitch;
   float* c = p.c + row * p.c_pitch + column;
   Lanes16 acc[M];
+#pragma GCC unroll 8
   for (int m = 0; m < M; ++m) acc[m] = read(c + m * p.c_pitch);
   for (std::int64_t k = k_first; k < k_end; ++k) {
     const Lanes16 b = read(p.b[k] + column);
+#pragma GCC unroll 8
     for (int m = 0; m < M; ++m) acc[m] = fma(splat(a[m * p.a_pitch + k]), b, acc[m]);
   }
+#pragma GCC unroll 8
   for (int m = 0; m < M; ++m) {
     if constexpr (kWhole) {
       store(acc[m], c + m * p.c_pitch);

@@ -34,13 +34,15 @@ struct AttentionScratch {
   std::vector<float> weights;  ///< [queries, kTile]
   std::vector<float> partial;  ///< [queries, head_dim], this tile's
   std::vector<float> total;    ///< [queries, head_dim]
-  std::vector<Softmax> tile;   ///< [queries]
-  std::vector<Softmax> all;    ///< [queries]
+  std::vector<const float*> q_rows;
+  std::vector<Softmax> tile;  ///< [queries]
+  std::vector<Softmax> all;   ///< [queries]
 
   void reset(std::int64_t queries, std::int64_t head_dim) {
     weights.resize(static_cast<std::size_t>(queries * kTile));
     partial.resize(static_cast<std::size_t>(queries * head_dim));
     total.assign(static_cast<std::size_t>(queries * head_dim), 0.0F);
+    q_rows.resize(static_cast<std::size_t>(queries));
     tile.resize(static_cast<std::size_t>(queries));
     all.assign(static_cast<std::size_t>(queries), {});
   }
@@ -60,9 +62,11 @@ HWY_INLINE Softmax weigh_tile(float* weights, std::int32_t count, float scale) {
   static_assert(kTile == 4 * kLanes);
   std::fill(weights + count, weights + kTile, -std::numeric_limits<float>::infinity());
   Lanes16 s[4];
+#pragma GCC unroll 8
   for (int i = 0; i < 4; ++i) s[i] = mul(load(weights + 16 * i), splat(scale));
   Softmax tile;
   tile.largest = max_lane(max(max(s[0], s[1]), max(s[2], s[3])));
+#pragma GCC unroll 8
   for (int i = 0; i < 4; ++i) {
     s[i] = exp(sub(s[i], splat(tile.largest)));
     store(s[i], weights + 16 * i);
@@ -103,6 +107,8 @@ void attend_run(const RowBatch& batch, const AttentionArgs& args, std::int64_t f
   float* const weights = scratch.weights.data();
   float* const partial = scratch.partial.data();
   float* const total = scratch.total.data();
+  const float** const q_rows = scratch.q_rows.data();
+  for (std::int64_t m = 0; m < queries; ++m) q_rows[m] = q.row({row_of(m)}) + column_of(m);
   Softmax* const tile = scratch.tile.data();
   Softmax* const all = scratch.all.data();
   for (std::int32_t start = 0; start < list.size(); start += kTile) {
@@ -118,9 +124,10 @@ void attend_run(const RowBatch& batch, const AttentionArgs& args, std::int64_t f
       k_rows[i] = keys.row(row) + kv_head * head_dim;
       v_rows[i] = values.row(row) + kv_head * head_dim;
     }
+    // A row's own list may end before the tile does: those scores are made and dropped.
+    dots(q_rows, queries, k_rows, entries, head_dim, weights, kTile);
     for (std::int64_t m = 0; m < queries; ++m) {
       if (in_tile(m) == 0) continue;
-      dots(q.row({row_of(m)}) + column_of(m), k_rows, in_tile(m), head_dim, weights + m * kTile);
       tile[m] = weigh_tile(weights + m * kTile, in_tile(m), args.scale);
     }
     std::fill_n(partial, queries * head_dim, 0.0F);

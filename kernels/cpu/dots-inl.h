@@ -13,27 +13,53 @@ HWY_BEFORE_NAMESPACE();
 namespace kernels::cpu {
 namespace HWY_NAMESPACE {
 
-/// out[j] = dot(a, b[j], n), bit for bit, for N rows at a time.
-template <int N>
-HWY_INLINE void dots_block(const float* a, const float* const* b, std::int64_t n, float* out) {
-  Lanes16 acc[N];
-  for (int j = 0; j < N; ++j) acc[j] = zero();
-  std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    const Lanes16 lanes = load(a + i);
-    for (int j = 0; j < N; ++j) acc[j] = fma(lanes, load(b[j] + i), acc[j]);
+/// Rows of a and of b whose sums are kept in registers together. Chosen for speed: a dot has one value
+/// whatever the block.
+inline constexpr int kDotRows = kParts == 1 ? 3 : 2;
+inline constexpr int kDotKeys = kParts == 1 ? 4 : 2;
+
+/// out[m][j] = dot(a[m], b[j], n), bit for bit, for M x N pairs.
+template <int M, int N>
+HWY_INLINE void dots_block(const float* const* a, const float* const* b, std::int64_t n, float* out,
+                           std::int64_t pitch) {
+  Lanes16 acc[M][N];
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j) acc[m][j] = zero();
   }
-  if (i < n) {
-    const Lanes16 lanes = load_first(a + i, n - i);
-    for (int j = 0; j < N; ++j) acc[j] = fma(lanes, load_first(b[j] + i, n - i), acc[j]);
+  for_lanes(n, [&](auto at, std::int64_t i) HWY_ATTR {
+    Lanes16 keys[N];
+#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j) keys[j] = at.load(b[j] + i);
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m) {
+      const Lanes16 lanes = at.load(a[m] + i);
+#pragma GCC unroll 8
+      for (int j = 0; j < N; ++j) acc[m][j] = fma(lanes, keys[j], acc[m][j]);
+    }
+  });
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j) out[m * pitch + j] = sum(acc[m][j]);
   }
-  for (int j = 0; j < N; ++j) out[j] = sum(acc[j]);
 }
 
-HWY_INLINE void dots(const float* a, const float* const* b, std::int64_t num_b, std::int64_t n, float* out) {
+template <int N>
+HWY_INLINE void dots_of_keys(const float* const* a, std::int64_t num_a, const float* const* b, std::int64_t n,
+                             float* out, std::int64_t pitch) {
+  std::int64_t m = 0;
+  for (; m + kDotRows <= num_a; m += kDotRows) dots_block<kDotRows, N>(a + m, b, n, out + m * pitch, pitch);
+  for (; m < num_a; ++m) dots_block<1, N>(a + m, b, n, out + m * pitch, pitch);
+}
+
+/// All pairs; a few rows of b stay in the nearest cache while every row of a passes.
+HWY_INLINE void dots(const float* const* a, std::int64_t num_a, const float* const* b, std::int64_t num_b,
+                     std::int64_t n, float* out, std::int64_t pitch) {
   std::int64_t j = 0;
-  for (; j + 4 <= num_b; j += 4) dots_block<4>(a, b + j, n, out + j);
-  for (; j < num_b; ++j) dots_block<1>(a, b + j, n, out + j);
+  for (; j + kDotKeys <= num_b; j += kDotKeys) dots_of_keys<kDotKeys>(a, num_a, b + j, n, out + j, pitch);
+  for (; j < num_b; ++j) dots_of_keys<1>(a, num_a, b + j, n, out + j, pitch);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -22,18 +22,19 @@ namespace HWY_NAMESPACE {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-struct Scored {
+struct Candidate {
   float logit;
   std::int32_t id;
+  float weight = 0.0F;
 };
 /// Larger logit first; equal ones by lower id.
-inline bool before(const Scored& a, const Scored& b) {
+inline bool before(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
 /// Reused by every row that a thread samples; grows to the vocabulary.
 struct Temporaries {
-  std::vector<Scored> candidates;
+  std::vector<Candidate> candidates;
   std::vector<std::uint32_t> seen;  // all zero between rows
 };
 inline Temporaries& temporaries() {
@@ -66,7 +67,7 @@ inline float largest_of(const float* logits, std::int64_t n) {
 }
 
 /// The largest logit, at its lowest id.
-inline Scored argmax(const float* logits, std::int64_t vocab) {
+inline Candidate argmax(const float* logits, std::int64_t vocab) {
   float best = -kInfinity;
   std::int64_t block = 0;
   for (std::int64_t i = 0; i < vocab; i += kScan) {
@@ -83,7 +84,7 @@ inline Scored argmax(const float* logits, std::int64_t vocab) {
 
 /// The k first in the order of `before`, in that order. A heap of the best so far; blocks without a better
 /// value are skipped whole.
-inline void top_of(const float* logits, std::int64_t vocab, std::int64_t k, std::vector<Scored>& top) {
+inline void top_of(const float* logits, std::int64_t vocab, std::int64_t k, std::vector<Candidate>& top) {
   top.clear();
   k = std::min(k, vocab);
   if (k <= 0) return;
@@ -168,35 +169,25 @@ void apply_penalties(const RowSampling& p, const std::int32_t* ids, std::int64_t
   }
 }
 
-/// What a candidate weighs against the largest logit.
-inline double weight_of(const Scored& candidate, float largest, const RowSampling& p) {
-  return exp1((candidate.logit - largest) / p.temperature);
+/// weights[i] = e^((logits[i] - largest) / temperature); the largest logit weighs 1. `weights` may be
+/// `logits`.
+void weigh(const float* logits, std::int64_t n, float largest, const RowSampling& p, float* weights) {
+  const Lanes16 shift = splat(largest), temperature = splat(p.temperature);
+  for_lanes(n, [&](auto at, std::int64_t i) HWY_ATTR {
+    at.store(exp(div(sub(at.load(logits + i), shift), temperature)), weights + i);
+  });
 }
 
-/// Candidates in the order of `before`: how many of them reach `wanted` together, at least one; all when they
-/// do not.
-std::size_t prefix_reaching(const std::vector<Scored>& candidates, double wanted, float largest,
-                            const RowSampling& p) {
-  double reached = 0.0;
-  std::size_t kept = 0;
-  while (kept < candidates.size() && (kept == 0 || reached < wanted))
-    reached += weight_of(candidates[kept++], largest, p);
-  return kept;
-}
-
-/// The same for the whole vocabulary, by halving: sorts only the range in which the prefix ends. For
-/// distributions too flat for a short prefix.
-void keep_prefix_of_all(const float* logits, std::int64_t vocab, double wanted, float largest,
-                        const RowSampling& p, std::vector<Scored>& candidates) {
-  candidates.clear();
-  for (std::int64_t i = 0; i < vocab; ++i) candidates.push_back({logits[i], static_cast<std::int32_t>(i)});
+/// Keeps how many candidates, in the order of `before`, reach `wanted` together: at least one, all when they
+/// do not. Halving sorts only the range in which the prefix ends, so a flat distribution costs no full sort.
+void keep_prefix(std::vector<Candidate>& candidates, double wanted) {
   auto low = candidates.begin(), high = candidates.end();
   double reached = 0.0;  // of all before `low`
   while (high - low > 64) {
     const auto middle = low + (high - low) / 2;
     std::nth_element(low, middle, high, before);
     double half = 0.0;
-    for (auto c = low; c != middle; ++c) half += weight_of(*c, largest, p);
+    for (auto c = low; c != middle; ++c) half += static_cast<double>(c->weight);
     if (reached + half >= wanted) {
       high = middle;
     } else {
@@ -206,33 +197,57 @@ void keep_prefix_of_all(const float* logits, std::int64_t vocab, double wanted, 
   }
   std::sort(low, high, before);
   while (low != high && (low == candidates.begin() || reached < wanted))
-    reached += weight_of(*low++, largest, p);
+    reached += static_cast<double>((low++)->weight);
   candidates.erase(low, candidates.end());
 }
 
-/// Walks weights in ascending id until their sum exceeds u of the total. Some weight is positive.
-template <class Weight>
-std::int64_t draw(std::int64_t n, double u, Weight weight) {
+/// Walks candidates in ascending id until their weights exceed u of the total. The largest is among them.
+std::int32_t draw_candidate(std::vector<Candidate>& candidates, const RowSampling& p, double u) {
+  std::erase_if(candidates, [&](const Candidate& c) { return c.weight < std::min(p.min_p, 1.0F); });
+  std::sort(candidates.begin(), candidates.end(),
+            [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
   double total = 0.0;
-  for (std::int64_t i = 0; i < n; ++i) total += weight(i);
+  for (const Candidate& c : candidates) total += static_cast<double>(c.weight);
   double reached = 0.0;
-  std::int64_t i = 0;
+  std::size_t i = 0;
   do {
-    reached += weight(i++);
-  } while (i < n && reached <= u * total);
-  return i - 1;
+    reached += static_cast<double>(candidates[i++].weight);
+  } while (i < candidates.size() && reached <= u * total);
+  return candidates[i - 1].id;
 }
 
-std::int32_t draw_candidate(std::vector<Scored>& candidates, float largest, const RowSampling& p, double u) {
-  std::erase_if(candidates,
-                [&](const Scored& c) { return weight_of(c, largest, p) < std::min(p.min_p, 1.0F); });
-  std::sort(candidates.begin(), candidates.end(),
-            [](const Scored& a, const Scored& b) { return a.id < b.id; });
-  const auto weight = [&](std::int64_t i) {
-    return weight_of(candidates[static_cast<std::size_t>(i)], largest, p);
-  };
-  return candidates[static_cast<std::size_t>(draw(static_cast<std::int64_t>(candidates.size()), u, weight))]
-      .id;
+inline float sum_of(const float* x, std::int64_t n) {
+  Lanes16 acc = zero();
+  for_lanes(n, [&](auto at, std::int64_t i) HWY_ATTR { acc = add(acc, at.load(x + i)); });
+  return sum(acc);
+}
+
+/// The same walk over a whole vocabulary: whole blocks first, then the tokens of the block in which the sum
+/// is exceeded.
+std::int32_t draw_of_all(float* weights, std::int64_t vocab, const RowSampling& p, double u) {
+  if (p.min_p > 0.0F)
+    std::replace_if(
+        weights, weights + vocab, [&](float w) { return w < std::min(p.min_p, 1.0F); }, 0.0F);
+  double total = 0.0;
+  for (std::int64_t i = 0; i < vocab; i += kScan)
+    total += static_cast<double>(sum_of(weights + i, std::min(kScan, vocab - i)));
+  double before_block = 0.0;
+  std::int64_t drawn = 0;  // the last token with a weight, should rounding keep the sum from being exceeded
+  for (std::int64_t i = 0; i < vocab; i += kScan) {
+    const std::int64_t n = std::min(kScan, vocab - i);
+    const double after_block = before_block + static_cast<double>(sum_of(weights + i, n));
+    if (after_block > u * total) {
+      double reached = before_block;
+      for (std::int64_t j = i; j < i + n; ++j) {
+        reached += static_cast<double>(weights[j]);
+        if (weights[j] > 0.0F) drawn = j;
+        if (reached > u * total) break;
+      }
+      break;
+    }
+    before_block = after_block;
+  }
+  return static_cast<std::int32_t>(drawn);
 }
 
 /// `weights` is the row's scratch; it may be `logits`.
@@ -243,29 +258,34 @@ std::int32_t draw_token(const float* logits, float* weights, std::int64_t vocab,
   if (p.top_k > 0 && p.top_k < vocab) {
     top_of(logits, vocab, p.top_k, candidates);
     double total = 0.0;
-    for (const Scored& c : candidates) total += weight_of(c, largest, p);
-    if (p.top_p < 1.0F) candidates.resize(prefix_reaching(candidates, p.top_p * total, largest, p));
-    return draw_candidate(candidates, largest, p, u);
+    for (Candidate& c : candidates) {
+      c.weight = exp1((c.logit - largest) / p.temperature);
+      total += static_cast<double>(c.weight);
+    }
+    if (p.top_p < 1.0F) keep_prefix(candidates, static_cast<double>(p.top_p) * total);
+    return draw_candidate(candidates, p, u);
   }
   if (p.top_p < 1.0F) {
-    constexpr std::int64_t kShortPrefix = 512;
-    const double wanted = p.top_p * static_cast<double>(sum_of_exps(logits, vocab, largest, p.temperature));
-    top_of(logits, vocab, kShortPrefix, candidates);
-    const std::size_t kept = prefix_reaching(candidates, wanted, largest, p);
-    if (kept < candidates.size()) {
-      candidates.resize(kept);
-    } else {
-      keep_prefix_of_all(logits, vocab, wanted, largest, p, candidates);
+    // What weighs less than an even share of the rest beyond top_p cannot be needed: all such tokens together
+    // stay below that rest.
+    const double total = static_cast<double>(sum_of_exps(logits, vocab, largest, p.temperature));
+    const auto least =
+        static_cast<float>((1.0 - static_cast<double>(p.top_p)) * total / static_cast<double>(vocab) * 0.999);
+    candidates.clear();
+    float block_weights[kScan];
+    for (std::int64_t first = 0; first < vocab; first += kScan) {
+      const std::int64_t n = std::min(kScan, vocab - first);
+      weigh(logits + first, n, largest, p, block_weights);
+      for (std::int64_t i = 0; i < n; ++i) {
+        if (block_weights[i] >= std::min(least, 1.0F))
+          candidates.push_back({logits[first + i], static_cast<std::int32_t>(first + i), block_weights[i]});
+      }
     }
-    return draw_candidate(candidates, largest, p, u);
+    keep_prefix(candidates, static_cast<double>(p.top_p) * total);
+    return draw_candidate(candidates, p, u);
   }
-  const Lanes16 shift = splat(largest), temperature = splat(p.temperature);
-  for_lanes(vocab, [&](auto at, std::int64_t i) HWY_ATTR {
-    at.store(exp(div(sub(at.load(logits + i), shift), temperature)), weights + i);
-  });
-  const float least = std::min(p.min_p, 1.0F);
-  return static_cast<std::int32_t>(draw(
-      vocab, u, [&](std::int64_t i) { return weights[i] >= least ? static_cast<double>(weights[i]) : 0.0; }));
+  weigh(logits, vocab, largest, p, weights);
+  return draw_of_all(weights, vocab, p, u);
 }
 
 void sample_row(const SampleArgs& args, std::int64_t r) {
@@ -293,7 +313,7 @@ void sample_row(const SampleArgs& args, std::int64_t r) {
     }
     logits = scratch;
   }
-  const Scored best = argmax(logits, vocab);
+  const Candidate best = argmax(logits, vocab);
   if (best.logit == -kInfinity) {  // nothing is left to choose from
     out.finite = 0;
     return;

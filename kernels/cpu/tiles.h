@@ -8,7 +8,7 @@
 namespace kernels::cpu {
 
 /// Work that is worth handing to another thread, in nanoseconds.
-inline constexpr double kMinTileCost = 4000.0;
+inline constexpr double kMinTileCost = 8000.0;
 inline constexpr std::int64_t kMaxTiles = 256;
 
 /// Units of work a tile, from what one unit costs: small operations become one tile, which runs on the

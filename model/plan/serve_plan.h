@@ -17,18 +17,20 @@ struct PlanOptions {
   std::int32_t block_size = 16;
   std::optional<std::int64_t> kv_cache_tokens;
   double gpu_memory_utilization = 0.85;
+  std::optional<gpu::Bytes> weight_bytes;           ///< default: the config's weights as bf16
   std::int32_t num_drafts = 0;                      ///< 0: speculation off
 };
 
 /// Every capacity, derived. Printed, served as /serve-plan, and the only source of limits.
 struct ServePlan {
+  gpu::DType activation = gpu::DType::f32;  ///< of the forward pass, caches and rings: f32 on the CPU, the specification
   std::int32_t max_seq_len = 0;
   std::int32_t max_batch_size = 0;
   std::int32_t max_prefill_tokens = 0;
   std::int32_t chunk_width = 0;       ///< max_prefill_tokens floored to the grid of 64
   std::int32_t num_drafts = 0;
   std::int32_t max_batch_tokens = 0;  ///< mb = max_prefill_tokens + max_batch_size * (1 + drafts)
-  std::int32_t max_step_rows = 0;     ///< rows of the step buffers: floor64(max_prefill_tokens) + round64 gap + decode rows
+  std::int32_t max_step_rows = 0;     ///< rows of the step buffers: prefill rows, the gap to the next multiple of 64, decode rows
   std::int32_t block_size = 0;
   std::int32_t pages_per_sequence = 0;
   std::int32_t num_pages = 0;

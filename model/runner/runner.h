@@ -29,6 +29,9 @@ class Runner : public StepExecutor {
   /// Device state of a slot as host values, for tests and canaries: name → f32 values. Names: "layer{i}.conv", "layer{i}.recurrent",
   /// "layer{i}.ple_conv", "layer{i}.keys", "layer{i}.values", "layer{i}.index_ring", "layer{i}.index_keys"; positions ascending up to `fed`.
   virtual std::vector<std::pair<std::string, std::vector<float>>> read_state(StateSlot slot, Position fed) = 0;
+
+  /// The most that any step has taken of the arena. Equals the plan's arena_bytes once a step has sampled: steps take at capacity.
+  virtual gpu::Bytes arena_high_water() const = 0;
 };
 
 }  // namespace model

@@ -10,7 +10,7 @@
 
 namespace model::text {
 
-/// What a template is rendered with. JSON texts were validated by the caller: `messages` an array of objects, `tools` an array or "" (undefined),
+/// What a template is rendered with. JSON texts were validated by the caller: `messages` an array of objects, `tools` an array or "" (none, as in transformers),
 /// `kwargs` an object or "".
 struct ChatInput {
   std::string messages_json;

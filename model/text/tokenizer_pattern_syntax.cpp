@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
 #include <string>
 
 #include "model/text/tokenizer_pattern.h"
+#include "model/text/tokenizer_unicode_additions.h"
 #include "model/text/unicode.h"
 
 namespace model::text {
@@ -15,9 +17,6 @@ constexpr std::string_view kWhiteSpace =
 constexpr std::string_view kNotWhiteSpace =
     R"(\x{0}-\x{8}\x{E}-\x{1F}\x{21}-\x{84}\x{86}-\x{9F}\x{A1}-\x{167F}\x{1681}-\x{1FFF}\x{200B}-\x{2027})"
     R"(\x{202A}-\x{202E}\x{2030}-\x{205E}\x{2060}-\x{2FFF}\x{3001}-\x{D7FF}\x{E000}-\x{10FFFF})";
-constexpr std::string_view kWord =
-    R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";  // PCRE2's own \w lacks marks and connectors
-
 constexpr std::array<std::string_view, 37> kCategories = {
     "C",  "Cc", "Cf", "Cn", "Co", "Cs", "L",  "Ll", "Lm", "Lo", "Lt", "Lu", "M",
     "Mc", "Me", "Mn", "N",  "Nd", "Nl", "No", "P",  "Pc", "Pd", "Pe", "Pf", "Pi",
@@ -29,11 +28,34 @@ std::string hex_of(char32_t c) {
   return "\\x{" + std::string(digits, end) + "}";
 }
 
+std::string additions_of(std::string_view property) {
+  std::string out;
+  for (const UnicodeAddition& addition : kUnicodeAdditions) {
+    const bool is_of_group =
+        property.size() == 1 && addition.property.size() == 2 && addition.property[0] == property[0];
+    if (is_of_group || addition.property == property)
+      out += hex_of(addition.first) + "-" + hex_of(addition.last);
+  }
+  return out;
+}
+
+std::string property_set(const std::string& property) {
+  return "\\p{" + property + "}" + additions_of(property);
+}
+
+/// PCRE2's own \w lacks marks and connectors; Oniguruma's has the superscripts and fractions of Latin-1, and
+/// no others.
+std::string word_set() {
+  return R"(\p{Alphabetic})" + additions_of("L") + property_set("M") + property_set("Nd") +
+         property_set("Pc") + R"(\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})";
+}
+
 /// What an escape or a character of a class is: one code point, or a set (what stands between the brackets of
 /// a class).
 struct Item {
   std::optional<char32_t> character;
   std::string set;
+  std::string alone = {};  // what to write outside of a class, where that is not the set in brackets
 };
 
 /// Reads the pattern once from left to right. `error` is set by whoever finds something that cannot be said
@@ -117,12 +139,16 @@ class Translation {
       return;
     }
     if (take("W")) {
-      out_ += "[^" + std::string(kWord) + "]";
+      out_ += "[^" + word_set() + "]";
       return;
     }
     const Item item = escaped_item();
     if (!error_.empty()) return;
-    out_ += item.character ? hex_of(*item.character) : "[" + item.set + "]";
+    if (!item.alone.empty()) {
+      out_ += item.alone;
+    } else {
+      out_ += item.character ? hex_of(*item.character) : "[" + item.set + "]";
+    }
   }
 
   /// An escape that means the same inside and outside of a class; the backslash has been taken.
@@ -138,11 +164,11 @@ class Translation {
       case U'S':
         return {std::nullopt, std::string(kNotWhiteSpace)};
       case U'd':
-        return {std::nullopt, R"(\p{Nd})"};
+        return {std::nullopt, property_set("Nd")};
       case U'D':
-        return {std::nullopt, R"(\P{Nd})"};
+        return {std::nullopt, R"(\P{Nd})", "[^" + property_set("Nd") + "]"};
       case U'w':
-        return {std::nullopt, std::string(kWord)};
+        return {std::nullopt, word_set()};
       case U'p':
       case U'P':
         return property(c == U'P');
@@ -199,11 +225,14 @@ class Translation {
     for (const char c : name)
       if (static_cast<unsigned char>((c | 0x20) - 'a') > 'z' - 'a' && c != '_')
         fail("property '" + std::string(name) + "' is not supported");
-    bool is_category = false;
-    for (const std::string_view category : kCategories) is_category = is_category || category == name;
+    const bool is_category = std::find(kCategories.begin(), kCategories.end(), name) != kCategories.end();
     // A bare script name would mean Script_Extensions to PCRE2.
-    return {std::nullopt,
-            std::string(negated ? "\\P{" : "\\p{") + (is_category ? "" : "sc:") + std::string(name) + "}"};
+    const std::string pcre = (is_category ? "{" : "{sc:") + std::string(name) + "}";
+    const std::string set = "\\p" + pcre + additions_of(name);
+    // Within a class a negated property cannot be narrowed: there the newest characters count as outside of
+    // the property.
+    if (negated) return {std::nullopt, "\\P" + pcre, "[^" + set + "]"};
+    return {std::nullopt, set};
   }
 
   /// A class; the bracket has been taken. Written with every character as a number, so that none has a

@@ -14,7 +14,7 @@ using nlohmann::json;
 json answer(const std::string& line) { return json::parse(answer_tokenize_line(*mini_tokenizer(), line)); }
 
 TEST(TokenizeJson, APromptGivesItsTokensAndTheirCount) {
-  const json cases = json::parse(read_file(ATLAS_FIXTURES "/tokenizer/mini.cases.json"));
+  const json cases = json::parse(read_fixture(ATLAS_FIXTURES "/tokenizer/mini.cases.json"));
   for (const json& one : cases["encode"]) {
     const json got = answer(json{{"prompt", one["text"]}}.dump());
     EXPECT_EQ(got, (json{{"tokens", one["ids"]}, {"count", one["ids"].size()}}));
@@ -22,7 +22,7 @@ TEST(TokenizeJson, APromptGivesItsTokensAndTheirCount) {
 }
 
 TEST(TokenizeJson, TokensGiveTheirText) {
-  const json cases = json::parse(read_file(ATLAS_FIXTURES "/tokenizer/mini.cases.json"));
+  const json cases = json::parse(read_fixture(ATLAS_FIXTURES "/tokenizer/mini.cases.json"));
   for (const json& one : cases["decode"]) {
     EXPECT_EQ(answer(json{{"tokens", one["ids"]}}.dump()), (json{{"prompt", one["decoded"]}}));
     const json skip = {{"tokens", one["ids"]}, {"skip_special_tokens", true}};

@@ -77,7 +77,7 @@ TEST(Normalizer, LiteralRangesFollowTheirCharacters) {
 
 /// A normalised added token: found in the normal form, in ordinary text only.
 TEST(Normalizer, NormalizedTokensAreFoundInTheNormalForm) {
-  auto file = nlohmann::json::parse(read_file(ATLAS_MODELS "/atlas-mini/tokenizer.json"));
+  auto file = nlohmann::json::parse(read_fixture(ATLAS_MODELS "/atlas-mini/tokenizer.json"));
   file["added_tokens"].push_back(
       {{"id", 4096}, {"content", "<e\u0301>"}, {"normalized", true}, {"special", false}});
   file["added_tokens"].push_back(

@@ -11,7 +11,7 @@
 namespace model::text {
 
 /// Content of a file, unpacked where it is gzip.
-inline std::string read_file(const std::string& path) {
+inline std::string read_fixture(const std::string& path) {
   gzFile file = gzopen(path.c_str(), "rb");
   if (file == nullptr) throw std::runtime_error(path + " cannot be opened");
   std::string out;
@@ -23,7 +23,7 @@ inline std::string read_file(const std::string& path) {
 }
 
 inline std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path) {
-  auto loaded = Tokenizer::from_json(read_file(path), path);
+  auto loaded = Tokenizer::from_json(read_fixture(path), path);
   if (!loaded) throw std::runtime_error(loaded.error().problems.at(0));
   return *loaded;
 }

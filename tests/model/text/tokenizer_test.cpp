@@ -26,7 +26,7 @@ struct Fixture {
 
 std::vector<Fixture> fixtures() {
   const auto cases = [](const std::string& name) {
-    return json::parse(read_file(ATLAS_FIXTURES "/tokenizer/" + name + ".cases.json"));
+    return json::parse(read_fixture(ATLAS_FIXTURES "/tokenizer/" + name + ".cases.json"));
   };
   return {{"mini", mini_tokenizer(), cases("mini")}, {"qwen3", qwen3_tokenizer(), cases("qwen3")}};
 }

@@ -1,0 +1,162 @@
+#include "actors/gpu_stream/local_executor.h"
+
+#include <simdjson.h>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <thread>
+
+#include "gpu/device.h"
+#include "kernels/ops.h"
+#include "model/checkpoint/loader.h"
+#include "model/runner/runner.h"
+#include "model/text/chat_template.h"
+#include "model/text/tokenizer.h"
+
+namespace actors {
+namespace {
+
+namespace fs = std::filesystem;
+using model::LoadError;
+
+std::optional<std::string> read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+int num_workers(const model::ServeOptions& options) {
+  return options.threads > 0 ? options.threads
+                             : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+void append(std::vector<std::string>& problems, LoadError error) {
+  problems.insert(problems.end(), std::make_move_iterator(error.problems.begin()),
+                  std::make_move_iterator(error.problems.end()));
+}
+
+/// What the CPU cannot do, said before anything is loaded.
+void check_backend(const model::ServeOptions& options, std::vector<std::string>& problems) {
+  if (options.backend == "cuda") problems.push_back("--backend cuda: this build has no CUDA backend");
+  for (const auto& [flag, dtype] :
+       {std::pair("--dtype", options.dtype), std::pair("--kv-cache-dtype", options.kv_cache_dtype)}) {
+    if (dtype == "bfloat16")
+      problems.push_back(std::string(flag) + " bfloat16: the CPU backend computes in float32 only");
+  }
+}
+
+/// tokenizer_config.json's chat_template: a text, or a list of named ones whose "default" is meant.
+std::optional<std::string> template_of_config(std::string_view json) {
+  simdjson::dom::parser parser;
+  simdjson::dom::element root, source;
+  if (parser.parse(json.data(), json.size()).get(root) != simdjson::SUCCESS) return std::nullopt;
+  if (root["chat_template"].get(source) != simdjson::SUCCESS) return std::nullopt;
+  std::string_view text;
+  if (source.get(text) == simdjson::SUCCESS) return std::string(text);
+  simdjson::dom::array list;
+  if (source.get(list) != simdjson::SUCCESS) return std::nullopt;
+  for (const simdjson::dom::element item : list) {
+    std::string_view name;
+    if (item["name"].get(name) == simdjson::SUCCESS && name == "default" &&
+        item["template"].get(text) == simdjson::SUCCESS)
+      return std::string(text);
+  }
+  return std::nullopt;
+}
+
+void read_tokenizer(const fs::path& folder, ServedModel& served, std::vector<std::string>& problems) {
+  const fs::path path = folder / "tokenizer.json";
+  const auto json = read_file(path);
+  if (!json) return;  // token ids only
+  auto tokenizer = model::text::Tokenizer::from_json(*json, path.string());
+  if (!tokenizer.ok()) return append(problems, std::move(tokenizer).error());
+  served.tokenizer = std::move(*tokenizer);
+}
+
+/// --chat-template, else chat_template.jinja, else the tokenizer's configuration.
+void read_template(const fs::path& folder, const std::string& named, ServedModel& served,
+                   std::vector<std::string>& problems) {
+  const std::string config = read_file(folder / "tokenizer_config.json").value_or("");
+  fs::path path = named.empty() ? folder / "chat_template.jinja" : fs::path(named);
+  auto source = read_file(path);
+  if (!source && !named.empty()) {
+    problems.push_back("--chat-template " + named + ": cannot be read");
+    return;
+  }
+  if (!source) {
+    path = folder / "tokenizer_config.json";
+    source = template_of_config(config);
+  }
+  if (!source) return;
+  auto parsed = model::text::ChatTemplate::parse(*source, config, path.string());
+  if (!parsed.ok()) return append(problems, std::move(parsed).error());
+  served.chat_template = std::move(*parsed);
+}
+
+/// Brings the device up on the thread that will own it.
+struct HostExecutorFactory {
+  model::ModelFolder folder;
+  model::LoadFormat format;
+  model::ServePlan plan;
+  int workers;
+  std::function<void(std::string_view)> notice;
+
+  model::Result<std::unique_ptr<model::StepExecutor>, LoadError> operator()(HealthWord& word) const {
+    word.set_stage("loading weights");
+    word.set_progress(0.0);
+    std::shared_ptr<gpu::Device> device = gpu::make_host_device(workers);
+    auto stream = device->create_stream();
+    if (!stream.ok()) return LoadError{{std::move(stream).error().what}};
+    const model::LoadProgress progress{[&word](double fraction) { word.set_progress(fraction); }, notice};
+    auto weights = model::load_weights(folder, format, *device, **stream, progress);
+    if (!weights.ok()) return std::move(weights).error();
+    word.set_stage("reserving memory");
+    auto runner = model::Runner::create(device, std::move(*stream), kernels::make_cpu_ops(), folder.config,
+                                        std::move(*weights), plan);
+    if (!runner.ok()) return std::move(runner).error();
+    return std::unique_ptr<model::StepExecutor>(std::move(*runner));
+  }
+};
+
+}  // namespace
+
+model::Result<LocalModel, LoadError> open_local_model(const fs::path& folder, const std::string& name,
+                                                      const model::ServeOptions& options,
+                                                      std::function<void(std::string_view)> notice) {
+  LoadError wrong;
+  check_backend(options, wrong.problems);
+  auto opened = model::open_model_folder(folder);
+  if (!opened.ok()) {
+    append(wrong.problems, std::move(opened).error());
+    return wrong;
+  }
+  auto served = std::make_shared<ServedModel>();
+  served->names =
+      options.served_model_names.empty() ? std::vector<std::string>{name} : options.served_model_names;
+  served->created = std::time(nullptr);
+  served->config = opened->config;
+  served->generation = opened->generation;
+  served->stop_tokens = opened->generation.eos.empty() ? opened->config.eos : opened->generation.eos;
+  const int workers = num_workers(options);
+  auto plan = model::derive_serve_plan(opened->config, options.plan, gpu::make_host_device(workers)->facts());
+  if (plan.ok()) {
+    served->plan = *plan;
+  } else {
+    append(wrong.problems, std::move(plan).error());
+  }
+  read_tokenizer(folder, *served, wrong.problems);
+  if (served->tokenizer) read_template(folder, options.chat_template, *served, wrong.problems);
+  if (!wrong.problems.empty()) return wrong;
+
+  LocalModel local;
+  local.make_executor =
+      HostExecutorFactory{std::move(*opened), options.load_format, served->plan, workers, std::move(notice)};
+  local.served = std::move(served);
+  local.backend = "cpu";
+  local.backend_note = "backend cpu (" + std::to_string(workers) + " workers" +
+                       (options.backend == "auto" ? "; this build has no CUDA backend)" : ")");
+  return local;
+}
+
+}  // namespace actors

@@ -1,0 +1,71 @@
+#include "http/connection_exchange.h"
+
+#include <utility>
+
+namespace http {
+
+void ConnectionExchange::wake(std::unique_lock<std::mutex> lock) {
+  const bool sleeping = !std::exchange(woken_, true);
+  lock.unlock();
+  if (sleeping) wake_();
+}
+
+void ConnectionExchange::respond(Response response) {
+  std::unique_lock lock(mutex_);
+  if (state_ != State::open) return;
+  state_ = State::ended;
+  news_.response = std::move(response);
+  news_.ended = true;
+  wake(std::move(lock));
+}
+
+void ConnectionExchange::open_stream(Response head) {
+  std::unique_lock lock(mutex_);
+  if (state_ != State::open) return;
+  state_ = State::streaming;
+  news_.head = std::move(head);
+  wake(std::move(lock));
+}
+
+void ConnectionExchange::send(std::string bytes) {
+  std::unique_lock lock(mutex_);
+  if (state_ != State::streaming || bytes.empty()) return;
+  if (news_.bytes.empty()) {
+    news_.bytes = std::move(bytes);
+  } else {
+    news_.bytes += bytes;
+  }
+  wake(std::move(lock));
+}
+
+void ConnectionExchange::close_stream() {
+  std::unique_lock lock(mutex_);
+  if (state_ != State::streaming) return;
+  state_ = State::ended;
+  news_.ended = true;
+  wake(std::move(lock));
+}
+
+ConnectionExchange::News ConnectionExchange::take() {
+  const std::lock_guard lock(mutex_);
+  woken_ = false;
+  return std::exchange(news_, News{});
+}
+
+std::size_t ConnectionExchange::waiting_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return news_.bytes.size();
+}
+
+bool ConnectionExchange::ended() const {
+  const std::lock_guard lock(mutex_);
+  return state_ == State::ended;
+}
+
+void ConnectionExchange::abandon() {
+  const std::lock_guard lock(mutex_);
+  state_ = State::ended;
+  news_ = News{};
+}
+
+}  // namespace http

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "http/exchange.h"
+
+namespace http {
+
+/// The meeting point of the threads that answer and the strand that writes. Answers collect here under a
+/// lock; `wake` is called once for all that came since the last `take`, so a burst of tokens costs one post
+/// and one write.
+class ConnectionExchange final : public Exchange {
+ public:
+  explicit ConnectionExchange(std::function<void()> wake) : wake_(std::move(wake)) {}
+
+  void respond(Response response) override;
+  void open_stream(Response head) override;
+  void send(std::string bytes) override;
+  void close_stream() override;
+  void watch(Flow flow) override { flow_ = std::move(flow); }
+
+  /// What is new. Strand only.
+  struct News {
+    std::optional<Response> response;  ///< whole, or …
+    std::optional<Response> head;      ///< … the head of a stream
+    std::string bytes;
+    bool ended = false;
+  };
+  News take();
+  std::size_t waiting_bytes() const;
+  bool ended() const;
+  void abandon();  ///< the client left: what is answered from now on goes nowhere
+  const Flow& flow() const { return flow_; }
+
+ private:
+  enum class State { open, streaming, ended };
+  void wake(std::unique_lock<std::mutex> lock);
+
+  mutable std::mutex mutex_;
+  State state_ = State::open;
+  bool woken_ = false;
+  News news_;
+  std::function<void()> wake_;
+  Flow flow_;  // strand only
+};
+
+}  // namespace http

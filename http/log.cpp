@@ -1,0 +1,45 @@
+#include "http/log.h"
+
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "model/text/json_escape.h"
+
+namespace http {
+namespace {
+
+/// The message as a JSON string: whatever a line holds, it stays one object.
+class JsonMessage final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    std::string text;
+    model::text::append_json_string(text, std::string_view(message.payload.data(), message.payload.size()));
+    out.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<JsonMessage>(); }
+};
+
+}  // namespace
+
+void start_log(const std::string& level, const std::string& format) {
+  auto logger = std::make_shared<spdlog::logger>("atlas", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
+  if (format == "json") {
+    formatter->add_flag<JsonMessage>('*').set_pattern(
+        R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","message":%*})");
+  } else {
+    formatter->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v");
+  }
+  logger->set_formatter(std::move(formatter));
+  logger->set_level(spdlog::level::from_str(level));
+  logger->flush_on(spdlog::level::info);
+  spdlog::set_default_logger(std::move(logger));
+}
+
+void log_request(const Request& request, int status, double seconds) {
+  spdlog::info("request {} {} {} {} in {:.3f} s", request.id, request.method, request.path,
+               status == 0 ? 499 : status, seconds);
+}
+
+}  // namespace http

@@ -1,0 +1,71 @@
+#include "http/openai/completion_request.h"
+
+namespace http::openai {
+namespace {
+
+void read_prompt_item(Fields& fields, const Json& item, const std::string& path,
+                      const RequestContext& context, std::vector<actors::Prompt>& prompts) {
+  if (item.is(Json::Kind::string)) {
+    if (!context.served->tokenizer) {
+      return fields.refuse({model::RequestError::Kind::unsupported,
+                            "This model has no tokenizer; send the prompt as token ids.", path,
+                            "no_tokenizer"});
+    }
+    prompts.emplace_back(actors::TextPrompt{std::string(item.text)});
+    return;
+  }
+  if (!item.is(Json::Kind::array)) {
+    return fields.refuse(
+        path, path + " has to be a text or token ids, not " + std::string(name_of(item.kind)) + '.');
+  }
+  if (item.items.empty()) return fields.refuse(path, path + " is empty.");
+  prompts.emplace_back(
+      actors::TokenPrompt{read_token_ids(fields, item, path, context.served->config.vocab_size)});
+}
+
+void read_prompt(Fields& fields, const RequestContext& context, std::vector<actors::Prompt>& prompts) {
+  const Json* prompt = fields.find("prompt");
+  if (prompt == nullptr) return fields.refuse("prompt", "prompt is missing.");
+  const bool many = prompt->is(Json::Kind::array) && !prompt->items.empty() &&
+                    !prompt->items.front().is(Json::Kind::number);
+  if (!many) return read_prompt_item(fields, *prompt, "prompt", context, prompts);
+  for (std::size_t i = 0; i < prompt->items.size() && fields.ok(); ++i) {
+    read_prompt_item(fields, prompt->items[i], "prompt[" + std::to_string(i) + ']', context, prompts);
+  }
+}
+
+void read_unserved(Fields& fields) {
+  if (fields.boolean("echo").value_or(false)) fields.refuse_unsupported("echo");
+  if (fields.integer("best_of", 1, 16).value_or(1) > 1) fields.refuse_unsupported("best_of");
+  if (fields.string("suffix")) fields.refuse_unsupported("suffix");
+}
+
+}  // namespace
+
+model::Result<ParsedRequest, model::RequestError> parse_completion_request(std::string body,
+                                                                           const RequestContext& context) {
+  auto document = Document::parse(std::move(body));
+  if (!document.ok()) return std::move(document).error();
+  if (!document->root().is(Json::Kind::object)) {
+    return model::RequestError{model::RequestError::Kind::invalid,
+                               "The request body has to be a JSON object.", "", "invalid_json"};
+  }
+  Fields fields(document->root());
+  ParsedRequest parsed;
+  parsed.generate = std::make_shared<actors::GenerateRequest>();
+  read_shared_fields(fields, context, parsed);
+  read_prompt(fields, context, parsed.generate->prompts);
+  read_unserved(fields);
+  if (const auto top = fields.integer("logprobs", 0, kMaxTopLogprobs)) {
+    parsed.generate->sampling.num_logprobs = static_cast<std::int32_t>(*top);
+  }
+  const std::size_t choices = parsed.generate->prompts.size() * static_cast<std::size_t>(parsed.generate->n);
+  if (choices > kMaxChoices) {
+    fields.refuse("prompt", "prompts times n are " + std::to_string(choices) + " choices; at most " +
+                                std::to_string(kMaxChoices) + " are served.");
+  }
+  if (fields.error()) return *fields.error();
+  return parsed;
+}
+
+}  // namespace http::openai

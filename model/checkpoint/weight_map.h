@@ -1,0 +1,68 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "model/arch/model_weights.h"
+
+namespace model {
+
+/// What a checkpoint is asked while the map is made: it decides between the forms that files come in.
+struct TensorNames {
+  std::function<bool(std::string_view name)> has;
+  std::function<bool(std::string_view prefix)> has_prefix;
+};
+
+/// How a stand-in weight is drawn when there is no checkpoint. Spread around `center`.
+struct DummyValues {
+  float center = 0.0F;
+  float deviation = 0.0F;
+};
+
+/// One tensor of a file and the rows of the weight that it fills. A weight may be stored in parts: table
+/// shards, single experts.
+struct TensorPart {
+  std::string name;
+  std::vector<std::int64_t> shape;  ///< as the file must say
+  std::int64_t first_row = 0;
+  std::int64_t rows = 0;
+};
+
+/// One weight of the model: a matrix [rows, cols], or a vector (rows 1).
+struct WeightSpec {
+  enum class Storage { as_stored, widened } storage = Storage::as_stored;  ///< widened: f32 on the device
+  std::int64_t rows = 0, cols = 0;
+  std::vector<TensorPart> parts;
+  std::variant<gpu::ConstMatrix*, gpu::ConstVector*>
+      target;  ///< where the view goes once the weight has an address
+  DummyValues dummy;
+};
+
+/// I64 numbers that a checkpoint repeats and that must be what the config gives.
+struct HashBuffer {
+  std::string name;
+  const std::vector<std::int64_t>* expected = nullptr;
+};
+
+/// Which tensors belong to a model, under which names, in which shapes, and where they go.
+struct WeightMap {
+  std::vector<WeightSpec> weights;
+  std::vector<HashBuffer> hash_buffers;
+  std::vector<std::string> final_mixer_injects;  ///< in files now and then, and without a use
+};
+
+/// Shapes `skeleton` after the config (optionals engaged, layers counted, hash constants derived) and lists
+/// what fills it. The map points into `skeleton`, which must stay where it is until the views are set.
+WeightMap map_weights(const ModelConfig& config, const TensorNames& names, ModelWeights& skeleton);
+
+/// Elements of all weights, for plans that are made before a checkpoint is opened.
+std::int64_t count_weight_elements(const ModelConfig& config);
+
+/// Names as the reference exports them: fused experts, sharded tables. What a map is made with where there is
+/// no file to ask.
+TensorNames published_names();
+
+}  // namespace model

@@ -1,0 +1,45 @@
+#include "model/checkpoint/widen.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace model {
+namespace {
+
+float widen_bf16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+
+float widen_f16(std::uint16_t bits) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
+  const std::uint32_t exponent = (bits >> 10) & 0x1FU;
+  const std::uint32_t fraction = bits & 0x3FFU;
+  if (exponent == 0) {  // zero and subnormals: fraction * 2^-24
+    return std::bit_cast<float>(sign |
+                                std::bit_cast<std::uint32_t>(std::ldexp(static_cast<float>(fraction), -24)));
+  }
+  const std::uint32_t widened = exponent == 0x1FU ? 0xFFU : exponent + 112U;  // 112 = 127 - 15
+  return std::bit_cast<float>(sign | widened << 23 | fraction << 13);
+}
+
+}  // namespace
+
+std::vector<float> widen(const std::byte* from, gpu::DType dtype, std::int64_t count) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  if (dtype == gpu::DType::f32) {
+    std::memcpy(values.data(), from, values.size() * sizeof(float));
+    return values;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, from + i * sizeof bits, sizeof bits);
+    values[i] = dtype == gpu::DType::f16 ? widen_f16(bits) : widen_bf16(bits);
+  }
+  return values;
+}
+
+gpu::bf16 narrow_to_bf16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  return {static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16)};
+}
+
+}  // namespace model

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "gpu/dtype.h"
+
+namespace model {
+
+/// `count` numbers at `from` (f32, f16 or bf16; aligned to nothing) as f32, exactly.
+std::vector<float> widen(const std::byte* from, gpu::DType dtype, std::int64_t count);
+
+/// The nearest bf16, ties to even. For finite values.
+gpu::bf16 narrow_to_bf16(float value);
+
+}  // namespace model

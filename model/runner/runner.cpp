@@ -1,0 +1,244 @@
+#include "model/runner/runner.h"
+
+#include <chrono>
+
+#include "model/layers/decoder.h"
+#include "model/layers/slot_state.h"
+#include "model/runner/device_constants.h"
+#include "model/runner/model_memory.h"
+#include "model/runner/state_reader.h"
+#include "model/runner/step_batch.h"
+
+namespace model {
+namespace {
+
+/// Members are ordered so that what lies in device memory goes before the device does.
+class ModelRunner final : public Runner {
+ public:
+  ModelRunner(std::shared_ptr<gpu::Device> device, std::unique_ptr<gpu::Stream> stream,
+              std::unique_ptr<kernels::Ops> ops, ModelConfig config, ModelWeights weights,
+              const ServePlan& plan, ModelMemory memory, DeviceConstants constants)
+      : device_(std::move(device)),
+        stream_(std::move(stream)),
+        ops_(std::move(ops)),
+        config_(std::move(config)),
+        plan_(plan),
+        weights_(std::move(weights)),
+        memory_(std::move(memory)),
+        constants_(std::move(constants)),
+        decoder_(config_, weights_, memory_.layers, constants_.rope),
+        batch_(step_limits(plan)),
+        slots_(static_cast<std::size_t>(plan.num_state_slots)) {
+    for (SlotRecord& slot : slots_) slot.pages.reserve(static_cast<std::size_t>(plan.pages_per_sequence));
+  }
+
+  Result<StepResult, FatalError> step(const StepPlan& plan) override;
+  std::uint64_t progress() const override { return stream_->progress(); }
+  void set_probe(ForwardProbe* probe) override { probe_ = probe; }
+  std::vector<std::pair<std::string, std::vector<float>>> read_state(StateSlot slot, Position fed) override {
+    return read_slot_state(*stream_, config_, plan_, memory_.layers, slots_[static_cast<std::size_t>(slot)],
+                           slot, fed);
+  }
+  gpu::Bytes arena_high_water() const override { return memory_.step.high_water(); }
+
+ private:
+  gpu::Status run(const StepPlan& plan);
+  gpu::Status run_feeds();
+  gpu::Status reset(const std::vector<StateSlot>& resets);
+  void begin(const std::vector<StateSlot>& resets);
+  void accept(const StepPlan& plan, StepResult& result);
+  void commit(StepResult& result);
+  FeedDone read_sampled(const Feed& feed, std::int32_t first_row) const;
+  FatalError lose(std::string what) {
+    lost_ = std::move(what);
+    return {*lost_};
+  }
+  bool has_slot(StateSlot slot) const { return slot >= 0 && slot < plan_.num_state_slots; }
+  SlotRecord& record(StateSlot slot) { return slots_[static_cast<std::size_t>(slot)]; }
+
+  std::shared_ptr<gpu::Device> device_;
+  std::unique_ptr<gpu::Stream> stream_;
+  std::unique_ptr<kernels::Ops> ops_;
+  ModelConfig config_;
+  ServePlan plan_;
+  ModelWeights weights_;
+  ModelMemory memory_;
+  DeviceConstants constants_;
+  Decoder decoder_;
+  StepBatch batch_;
+  std::vector<SlotRecord> slots_;
+  ForwardProbe* probe_ = nullptr;
+  std::optional<std::string> lost_;
+
+  // Of the running step; members only to keep their memory.
+  std::vector<const Feed*> accepted_;
+  std::vector<std::size_t> accepted_index_;  // in the plan
+  std::vector<kernels::SampledRow> sampled_;
+};
+
+Result<StepResult, FatalError> ModelRunner::step(const StepPlan& plan) {
+  if (lost_) return FatalError{*lost_};
+  const auto start = std::chrono::steady_clock::now();
+  StepResult result;
+  result.number = plan.number;
+  begin(plan.resets);
+  accept(plan, result);
+  batch_.build(accepted_, slots_);
+  result.stats.prefill_rows = batch_.totals().prefill_rows;
+  result.stats.decode_rows = batch_.totals().decode_rows;
+
+  gpu::Status ran = run(plan);
+  if (!ran.ok() && ran.error().kind == gpu::DeviceError::Kind::refused) {
+    // What was enqueued before the refusal drains before anybody touches the device again.
+    if (gpu::Status drained = stream_->synchronize();
+        !drained.ok() && drained.error().kind == gpu::DeviceError::Kind::lost)
+      ran = std::move(drained);
+  }
+  if (ran.ok()) {
+    commit(result);
+  } else if (ran.error().kind == gpu::DeviceError::Kind::lost) {
+    return lose(std::move(ran.error().what));
+  } else {
+    for (const StateSlot slot : plan.resets)
+      if (has_slot(slot)) record(slot).status = SlotRecord::Status::broken;
+    for (std::size_t i = 0; i < accepted_.size(); ++i) {
+      record(accepted_[i]->slot).status = SlotRecord::Status::broken;
+      result.outcomes[accepted_index_[i]].done = StepError{ran.error().what};
+    }
+  }
+  result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+void ModelRunner::begin(const std::vector<StateSlot>& resets) {
+  for (const StateSlot slot : resets)
+    if (has_slot(slot)) record(slot).begin_sequence();
+}
+
+/// Sorts the feeds into those that run and those that are answered at once.
+void ModelRunner::accept(const StepPlan& plan, StepResult& result) {
+  accepted_.clear();
+  accepted_index_.clear();
+  result.outcomes.reserve(plan.feeds.size());
+  StepTotals totals;
+  for (const Feed& feed : plan.feeds) {
+    if (auto error = check_feed(feed, plan, slots_, totals, plan_)) {
+      result.outcomes.push_back({feed.id, feed.plan_epoch, *std::move(error)});
+      continue;
+    }
+    record(feed.slot).in_step = true;
+    (feed.form == Form::prefill ? totals.prefill_rows : totals.decode_rows) +=
+        static_cast<std::int32_t>(feed.known.size());
+    totals.logits_rows += feed.logits.count;
+    accepted_.push_back(&feed);
+    accepted_index_.push_back(result.outcomes.size());
+    result.outcomes.push_back({feed.id, feed.plan_epoch, FeedDone{}});
+  }
+  for (const Feed* feed : accepted_) record(feed->slot).in_step = false;
+}
+
+gpu::Status ModelRunner::run(const StepPlan& plan) {
+  RETURN_IF_ERROR(reset(plan.resets));
+  memory_.step.rewind({});
+  gpu::Status ran = accepted_.empty() ? gpu::Status(gpu::Done{}) : run_feeds();
+  RETURN_IF_ERROR(std::move(ran));
+  return stream_->synchronize();
+}
+
+gpu::Status ModelRunner::reset(const std::vector<StateSlot>& resets) {
+  for (const StateSlot slot : resets) {
+    if (!has_slot(slot)) continue;
+    RETURN_IF_ERROR(reset_state(*stream_, decoder_.state_of(slot)));
+  }
+  return gpu::Done{};
+}
+
+gpu::Status ModelRunner::run_feeds() {
+  auto buffers = take_step_buffers(memory_.step, config_, plan_);
+  if (!buffers.ok()) return std::move(buffers).error();
+  RETURN_IF_ERROR(batch_.upload(*stream_, buffers->staging, memory_.ids, memory_.page_table));
+  const StepContext context{*stream_,
+                            *ops_,
+                            memory_.step,
+                            plan_.activation,
+                            Rows{plan_.max_step_rows},
+                            {},
+                            memory_.ids,
+                            {memory_.page_table, plan_.block_size},
+                            plan_.max_seq_len,
+                            probe_};
+  RETURN_IF_ERROR(decoder_.forward(context, batch_.forms(), buffers->hidden, buffers->logits));
+
+  const Rows rows{batch_.totals().logits_rows};
+  sampled_.resize(static_cast<std::size_t>(rows.n));
+  if (rows.n == 0) return gpu::Done{};
+  kernels::SampleArgs args;
+  args.out = {buffers->sampled.base, Elements{rows.n}};
+  args.ids = memory_.ids;
+  args.logits = gpu::typed<float>(buffers->logits.first_rows(rows));
+  args.scratch = gpu::typed<float>(buffers->sample_scratch.first_rows(rows));
+  args.params = batch_.sampling();
+  args.biases = batch_.biases();
+  args.bans = batch_.bans();
+  RETURN_IF_ERROR(ops_->sample(*stream_, args));
+  RETURN_IF_ERROR(batch_.rewrite_known_ids(*stream_, memory_.ids));
+  return stream_->copy_to_host(sampled_.data(), reinterpret_cast<const std::byte*>(args.out.base),
+                               gpu::bytes_of<kernels::SampledRow>(Elements{rows.n}), "sampled rows");
+}
+
+/// The device has done its work: counts, pages and samples become true.
+void ModelRunner::commit(StepResult& result) {
+  for (std::size_t i = 0; i < accepted_.size(); ++i) {
+    const Feed& feed = *accepted_[i];
+    SlotRecord& slot = record(feed.slot);
+    slot.fed += static_cast<Position>(feed.known.size());
+    slot.pages.insert(slot.pages.end(), feed.new_pages.begin(), feed.new_pages.end());
+    auto& outcome = result.outcomes[accepted_index_[i]];
+    const std::int32_t first_row = batch_.first_logits_row(i);
+    bool finite = true;
+    for (std::int32_t r = 0; r < feed.logits.count; ++r)
+      finite = finite && sampled_[static_cast<std::size_t>(first_row + r)].finite != 0;
+    if (finite) {
+      outcome.done = read_sampled(feed, first_row);
+    } else {
+      slot.status = SlotRecord::Status::broken;
+      outcome.done = StepError{"step " + std::to_string(result.number) + ", sequence " +
+                               std::to_string(feed.id) + ": logits are not finite"};
+    }
+  }
+}
+
+FeedDone ModelRunner::read_sampled(const Feed& feed, std::int32_t first_row) const {
+  FeedDone done;
+  done.rows = static_cast<std::int32_t>(feed.known.size());
+  done.sampled.resize(static_cast<std::size_t>(feed.logits.count));
+  for (std::size_t r = 0; r < done.sampled.size(); ++r) {
+    const kernels::SampledRow& row = sampled_[static_cast<std::size_t>(first_row) + r];
+    SampledToken& token = done.sampled[r];
+    token.token = row.token;
+    token.logprob = row.logprob;
+    for (std::size_t t = 0; t < static_cast<std::size_t>(row.num_top); ++t)
+      token.top.push_back({row.top_tokens[t], row.top_logprobs[t]});
+  }
+  return done;
+}
+
+LoadError load_error(const gpu::DeviceError& error) { return {{error.what}}; }
+
+}  // namespace
+
+Result<std::unique_ptr<Runner>, LoadError> Runner::create(std::shared_ptr<gpu::Device> device,
+                                                          std::unique_ptr<gpu::Stream> stream,
+                                                          std::unique_ptr<kernels::Ops> ops,
+                                                          ModelConfig config, ModelWeights weights,
+                                                          const ServePlan& plan) {
+  auto memory = allocate_model_memory(*device, config, plan);
+  if (!memory.ok()) return load_error(memory.error());
+  auto constants = upload_constants(*device, *stream, config, weights, memory->layers);
+  if (!constants.ok()) return load_error(constants.error());
+  return std::unique_ptr<Runner>(new ModelRunner(std::move(device), std::move(stream), std::move(ops),
+                                                 std::move(config), std::move(weights), plan,
+                                                 *std::move(memory), *std::move(constants)));
+}
+
+}  // namespace model

@@ -1,0 +1,80 @@
+#include "model/runner/step_buffers.h"
+
+#include "model/layers/decoder.h"
+#include "model/runner/null_ops.h"
+
+namespace model {
+
+StepLimits step_limits(const ServePlan& plan) {
+  StepLimits limits;
+  limits.rows = plan.max_step_rows;
+  limits.prefill_rows = plan.chunk_width;
+  limits.feeds = plan.num_state_slots;
+  limits.logits_rows = plan.max_batch_size * (1 + plan.num_drafts);
+  limits.new_pages = std::int64_t{plan.num_state_slots} * plan.pages_per_sequence;
+  return limits;
+}
+
+gpu::Bytes staging_bytes(const StepLimits& limits) {
+  constexpr std::int64_t kIndex = sizeof(std::int32_t);
+  constexpr std::int64_t kSections = 20, kPadding = 16;  // what aligning each section may cost
+  return {limits.rows * 3 * kIndex +                     // slots, positions, ids
+          limits.feeds * 3 * kIndex +                    // segments
+          limits.new_pages * kIndex +
+          limits.logits_rows * (kIndex + std::int64_t{sizeof(kernels::RowSampling)}) +
+          limits.feeds * (StepLimits::kMaxBiases * std::int64_t{sizeof(kernels::TokenBias)} +
+                          StepLimits::kMaxBans * kIndex) +
+          kSections * kPadding};
+}
+
+gpu::Result<StepBuffers, gpu::DeviceError> take_step_buffers(gpu::Arena& arena, const ModelConfig& config,
+                                                             const ServePlan& plan) {
+  const StepLimits limits = step_limits(plan);
+  StepBuffers buffers;
+  const auto matrix = [&](gpu::Matrix& view, gpu::DType dtype, std::int32_t rows, std::int32_t cols,
+                          const char* what) -> gpu::Status {
+    auto taken = arena.matrix(dtype, gpu::Rows{rows}, gpu::Elements{cols}, what);
+    if (!taken.ok()) return std::move(taken).error();
+    view = *taken;
+    return gpu::Done{};
+  };
+  auto staging = arena.take(staging_bytes(limits), "step upload");
+  if (!staging.ok()) return std::move(staging).error();
+  buffers.staging = *staging;
+  RETURN_IF_ERROR(
+      matrix(buffers.hidden, plan.activation, limits.rows, Decoder::residual_width(config), "residual"));
+  RETURN_IF_ERROR(matrix(buffers.logits, gpu::DType::f32, limits.logits_rows, config.vocab_size, "logits"));
+  RETURN_IF_ERROR(
+      matrix(buffers.sample_scratch, gpu::DType::f32, limits.logits_rows, config.vocab_size, "sampling"));
+  const gpu::Elements sampled{limits.logits_rows};
+  auto rows = arena.take(gpu::bytes_of<kernels::SampledRow>(sampled), "sampled rows");
+  if (!rows.ok()) return std::move(rows).error();
+  buffers.sampled = {reinterpret_cast<kernels::SampledRow*>(*rows), sampled};
+  return buffers;
+}
+
+gpu::Bytes step_arena_bytes(const ModelConfig& config, const ServePlan& plan) {
+  const StepLimits limits = step_limits(plan);
+  const ModelWeights weights = skeleton_weights(config);
+  const std::vector<LayerMemory> memory(config.layers.size());
+  const Decoder decoder(config, weights, memory, {});
+  MeasuringArena measured;
+  gpu::Arena& arena = measured.arena();
+  const auto ops = make_null_ops();
+  const auto stream = make_null_stream();
+
+  const auto buffers = take_step_buffers(arena, config, plan);
+  FormRows form;
+  form.batch.num_rows = gpu::Rows{limits.rows};
+  form.batch.max_position = plan.max_seq_len - 1;
+  form.logits_rows.size = gpu::Elements{limits.logits_rows};
+  const StepContext context{*stream, *ops, arena, plan.activation, gpu::Rows{limits.rows},
+                            {},      {},   {},    plan.max_seq_len};
+  if (buffers.ok()) {
+    [[maybe_unused]] const auto run = decoder.forward(context, {&form, 1}, buffers->hidden, buffers->logits);
+    assert(run.ok());
+  }
+  return arena.high_water();
+}
+
+}  // namespace model

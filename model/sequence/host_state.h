@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+
+#include "model/ids.h"
+
+namespace model {
+
+class Detokenizer;
+class StopMatcher;
+class ReasoningSplitter;
+class ToolCallSplitter;
+class GrammarState;
+
+/// Counts that are billed.
+struct UsageState {
+  std::int32_t prompt_tokens = 0, completion_tokens = 0;
+};
+
+/// What a sequence actor keeps of itself when its ids are `num_tokens` long: every text part as it stood
+/// then. The parts are copies that nobody changes. A part that a request does not use is null by the
+/// request's nature (no grammar, no tools), never by omission.
+class HostState {
+ public:
+  HostState(Position num_tokens, std::shared_ptr<const Detokenizer> detokenizer,
+            std::shared_ptr<const StopMatcher> stop_matcher,
+            std::shared_ptr<const ReasoningSplitter> reasoning,
+            std::shared_ptr<const ToolCallSplitter> tool_calls, std::shared_ptr<const GrammarState> grammar,
+            UsageState usage)
+      : num_tokens_(num_tokens),
+        detokenizer_(std::move(detokenizer)),
+        stop_matcher_(std::move(stop_matcher)),
+        reasoning_(std::move(reasoning)),
+        tool_calls_(std::move(tool_calls)),
+        grammar_(std::move(grammar)),
+        usage_(usage) {}
+
+  Position num_tokens() const { return num_tokens_; }
+  const std::shared_ptr<const Detokenizer>& detokenizer() const { return detokenizer_; }
+  const std::shared_ptr<const StopMatcher>& stop_matcher() const { return stop_matcher_; }
+  const std::shared_ptr<const ReasoningSplitter>& reasoning() const { return reasoning_; }
+  const std::shared_ptr<const ToolCallSplitter>& tool_calls() const { return tool_calls_; }
+  const std::shared_ptr<const GrammarState>& grammar() const { return grammar_; }
+  const UsageState& usage() const { return usage_; }
+
+ private:
+  Position num_tokens_;
+  std::shared_ptr<const Detokenizer> detokenizer_;
+  std::shared_ptr<const StopMatcher> stop_matcher_;
+  std::shared_ptr<const ReasoningSplitter> reasoning_;
+  std::shared_ptr<const ToolCallSplitter> tool_calls_;
+  std::shared_ptr<const GrammarState> grammar_;
+  UsageState usage_;
+};
+
+}  // namespace model

@@ -1,0 +1,237 @@
+#include "model/plan/serve_plan.h"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace model {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr std::int64_t kGib = std::int64_t{1} << 30;
+
+ModelConfig config_in(const std::string& folder) {
+  std::ifstream file(folder + "/config.json");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return std::move(parse_model_config(text, "config.json")).value();
+}
+ModelConfig mini() { return config_in(std::string(ATLAS_MODELS) + "/atlas-mini"); }
+ModelConfig tiny_llama() { return config_in(std::string(ATLAS_FIXTURES) + "/tiny-llama"); }
+
+gpu::DeviceFacts device(gpu::Backend backend, std::int64_t bytes = 64 * kGib) {
+  return {backend, "test", gpu::Bytes{bytes}, gpu::Bytes{bytes}, 2};
+}
+PlanOptions options(std::int32_t max_prefill_tokens, std::int32_t max_batch_size,
+                    std::int32_t num_drafts = 0) {
+  PlanOptions options;
+  options.max_prefill_tokens = max_prefill_tokens;
+  options.max_batch_size = max_batch_size;
+  options.num_drafts = num_drafts;
+  return options;
+}
+ServePlan plan(const ModelConfig& config, const PlanOptions& options, const gpu::DeviceFacts& facts) {
+  auto result = derive_serve_plan(config, options, facts);
+  EXPECT_TRUE(result.ok()) << testing::PrintToString(result.ok() ? std::vector<std::string>{}
+                                                                 : result.error().problems);
+  return result.ok() ? *result : ServePlan{};
+}
+
+TEST(ServePlan, ChunkOf8192AndOneSequenceNeed8193TokensAnd262144RowSlots) {
+  ModelConfig config = mini();
+  ASSERT_EQ(config.ple->num_heads(), 16);
+  const ServePlan derived = plan(config, options(8192, 1), device(gpu::Backend::cuda));
+  EXPECT_EQ(derived.max_batch_tokens, 8193);
+  EXPECT_EQ(derived.ple_tokens, 8193);
+  EXPECT_EQ(derived.ple_cache_slots, 262144);
+  EXPECT_EQ(derived.chunk_width, 8192);
+}
+
+TEST(ServePlan, DefaultsDependOnTheBackendAndTheModel) {
+  const ServePlan cpu = plan(mini(), {}, device(gpu::Backend::cpu));
+  EXPECT_EQ(cpu.max_seq_len, 8192);
+  EXPECT_EQ(cpu.max_batch_size, 8);
+  EXPECT_EQ(cpu.max_prefill_tokens, 512);
+  EXPECT_EQ(cpu.max_batch_tokens, 520);
+  EXPECT_EQ(cpu.vocab_size, 4096);
+  EXPECT_EQ(cpu.sparse_selection_bound, 131);
+  EXPECT_EQ(cpu.qsa_tokens, 8192);
+  EXPECT_EQ(cpu.qsa_ring_rows, 4);
+  EXPECT_EQ(cpu.num_state_slots, 8);
+  EXPECT_EQ(cpu.pages_per_sequence, 512);
+  EXPECT_EQ(cpu.num_pages, 8 * 512);
+  const ServePlan cuda = plan(mini(), {}, device(gpu::Backend::cuda));
+  EXPECT_EQ(cuda.max_batch_size, 64);
+  EXPECT_EQ(cuda.max_prefill_tokens, 8192);
+  ModelConfig longer = mini();
+  longer.max_positions = 262144;
+  EXPECT_EQ(plan(longer, {}, device(gpu::Backend::cpu)).max_seq_len, 32768);
+}
+
+TEST(ServePlan, OfAModelWithoutSelectionOrTablesHasNone) {
+  const ServePlan derived = plan(tiny_llama(), {}, device(gpu::Backend::cpu));
+  EXPECT_EQ(derived.sparse_selection_bound, 0);
+  EXPECT_EQ(derived.qsa_tokens, 0);
+  EXPECT_EQ(derived.qsa_ring_rows, 0);
+  EXPECT_EQ(derived.ple_cache_slots, 0);
+  EXPECT_EQ(derived.ple_tokens, 0);
+}
+
+TEST(ServePlan, ChunkWidthIsTheGridBelowThePrefillBudget) {
+  for (const auto& [tokens, width] :
+       {std::pair(64, 64), std::pair(65, 64), std::pair(127, 64), std::pair(128, 128)}) {
+    EXPECT_EQ(plan(mini(), options(tokens, 1), device(gpu::Backend::cpu)).chunk_width, width) << tokens;
+  }
+}
+
+/// Every mix of prefill rows and re-fed rows within the budget fits, and one of them needs the last row.
+TEST(ServePlan, StepRowsHoldEveryMixOfFormsExactly) {
+  for (const std::int32_t budget : {64, 65, 100, 128, 511, 512}) {
+    for (const std::int32_t drafts : {0, 3}) {
+      const ServePlan derived = plan(mini(), options(budget, 5, drafts), device(gpu::Backend::cpu));
+      std::int64_t most = 0;
+      for (std::int32_t prefill = 0; prefill <= budget; ++prefill) {
+        const std::int32_t fed_again = budget - prefill;
+        most = std::max(most, gpu::round_up(prefill, 64) + fed_again + 5 * (1 + drafts));
+      }
+      EXPECT_EQ(derived.max_step_rows, most) << budget;
+    }
+  }
+}
+
+TEST(ServePlan, DraftsWidenTheBatchTheRingAndTheState) {
+  const ServePlan without = plan(mini(), options(512, 8), device(gpu::Backend::cpu));
+  const ServePlan with = plan(mini(), options(512, 8, 3), device(gpu::Backend::cpu));
+  EXPECT_EQ(with.max_batch_tokens, 512 + 8 * 4);
+  EXPECT_EQ(with.qsa_ring_rows, 8);  // 4 * ceil((4 + 3) / 4)
+  EXPECT_EQ(plan(mini(), options(512, 8, 5), device(gpu::Backend::cpu)).qsa_ring_rows, 12);
+  EXPECT_GT(with.state_bytes, without.state_bytes);
+  EXPECT_GT(with.kv_bytes, without.kv_bytes);  // the draft layer has pages too
+}
+
+TEST(ServePlan, BytesAreThoseOfTheModel) {
+  const ServePlan derived = plan(mini(), options(512, 8), device(gpu::Backend::cpu));
+  // 2 sparse layers; K and V of 2 heads * 64; one index key of 32 for 4 positions; f32
+  const std::int64_t page = 2 * (2 * 16 * 128 * 4 + 16 / 4 * 32 * 4);
+  EXPECT_EQ(derived.kv_bytes.n, page * derived.num_pages);
+  const std::int64_t gdn = 6 * (4 * 8 * 32 * 32 + 3 * 512 * 4);
+  const std::int64_t index_ring = 2 * 4 * 32 * 4;
+  const std::int64_t ple = 9 * 4 * 256 * 4;
+  const std::int64_t ids = 4 * (8192 + 512);
+  EXPECT_EQ(derived.state_bytes.n, 8 * (gdn + index_ring + ple + ids));
+  EXPECT_EQ(plan(mini(), options(512, 8), device(gpu::Backend::cuda)).kv_bytes.n * 2, derived.kv_bytes.n);
+}
+
+TEST(ServePlan, PagesShrinkToTheMemoryThatIsLeft) {
+  PlanOptions small = options(512, 8);
+  small.weight_bytes = gpu::Bytes{0};
+  const ServePlan roomy = plan(mini(), small, device(gpu::Backend::cpu));
+  const std::int64_t page = roomy.kv_bytes.n / roomy.num_pages;
+  small.gpu_memory_utilization = 1.0;
+  const std::int64_t one_sequence = roomy.state_bytes.n + roomy.arena_bytes.n + 512 * page;
+  EXPECT_EQ(plan(mini(), small, device(gpu::Backend::cpu, one_sequence)).num_pages, 512);
+  EXPECT_EQ(plan(mini(), small, device(gpu::Backend::cpu, one_sequence + page)).num_pages, 513);
+  const auto refused = derive_serve_plan(mini(), small, device(gpu::Backend::cpu, one_sequence - 1));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().problems,
+              ElementsAre(AllOf(HasSubstr("KV memory"), HasSubstr("--max-seq-len of at most 8176"))));
+}
+
+TEST(ServePlan, WeightsCountAgainstTheMemory) {
+  PlanOptions heavy = options(512, 8);
+  heavy.weight_bytes = gpu::Bytes{64 * kGib};
+  EXPECT_FALSE(derive_serve_plan(mini(), heavy, device(gpu::Backend::cpu)).ok());
+  // 11.46 M parameters as bf16 where nothing else is known
+  heavy.weight_bytes.reset();
+  heavy.gpu_memory_utilization = 1.0;
+  EXPECT_FALSE(derive_serve_plan(mini(), heavy, device(gpu::Backend::cpu, 11461000 * 2)).ok());
+}
+
+TEST(ServePlan, KvCacheTokensArePagesOfTheOperatorsChoice) {
+  PlanOptions chosen = options(512, 8);
+  chosen.kv_cache_tokens = 8192;
+  EXPECT_EQ(plan(mini(), chosen, device(gpu::Backend::cpu)).num_pages, 512);
+  chosen.kv_cache_tokens = 8193;
+  EXPECT_EQ(plan(mini(), chosen, device(gpu::Backend::cpu)).num_pages, 513);
+  chosen.kv_cache_tokens = 8176;
+  EXPECT_THAT(derive_serve_plan(mini(), chosen, device(gpu::Backend::cpu)).error().problems,
+              ElementsAre(AllOf(HasSubstr("--kv-cache-tokens is 8176"), HasSubstr("8192 are needed"))));
+  chosen.kv_cache_tokens = std::int64_t{1} << 62;
+  EXPECT_THAT(derive_serve_plan(mini(), chosen, device(gpu::Backend::cpu)).error().problems,
+              ElementsAre(AllOf(HasSubstr("--kv-cache-tokens"), HasSubstr("fit"))));
+}
+
+struct Impossible {
+  const char* says;
+  const char* needed;
+  void (*change)(PlanOptions&);
+};
+
+TEST(ServePlan, EveryViolationSaysWhatWhyAndTheValueNeeded) {
+  const std::vector<Impossible> table{
+      {"--max-seq-len is 8193", "1 to 8192", [](PlanOptions& o) { o.max_seq_len = 8193; }},
+      {"--max-seq-len is 0", "1 to 8192", [](PlanOptions& o) { o.max_seq_len = 0; }},
+      {"--max-batch-size is 0", "1 to", [](PlanOptions& o) { o.max_batch_size = 0; }},
+      {"--max-prefill-tokens is 63", "64 to", [](PlanOptions& o) { o.max_prefill_tokens = 63; }},
+      {"--max-prefill-tokens is 2147483647", "64 to",
+       [](PlanOptions& o) { o.max_prefill_tokens = 2147483647; }},
+      {"--num-drafts is -1", "0 to", [](PlanOptions& o) { o.num_drafts = -1; }},
+      {"--block-size is 8", "16, 32 or 64", [](PlanOptions& o) { o.block_size = 8; }},
+      {"--block-size is 48", "16, 32 or 64", [](PlanOptions& o) { o.block_size = 48; }},
+      {"--block-size is 0", "16, 32 or 64", [](PlanOptions& o) { o.block_size = 0; }},
+      {"--gpu-memory-utilization is 1.5", "at most 1",
+       [](PlanOptions& o) { o.gpu_memory_utilization = 1.5; }},
+  };
+  for (const Impossible& impossible : table) {
+    SCOPED_TRACE(impossible.says);
+    PlanOptions changed;
+    impossible.change(changed);
+    const auto result = derive_serve_plan(mini(), changed, device(gpu::Backend::cpu));
+    ASSERT_FALSE(result.ok());
+    EXPECT_THAT(result.error().problems,
+                testing::Contains(AllOf(HasSubstr(impossible.says), HasSubstr(impossible.needed))));
+  }
+}
+
+TEST(ServePlan, APageMustHoldWholeIndexBlocks) {
+  ModelConfig config = mini();
+  config.indexer->ratio = 32;
+  config.indexer->budget = 128;
+  PlanOptions small;
+  small.block_size = 16;
+  EXPECT_THAT(derive_serve_plan(config, small, device(gpu::Backend::cpu)).error().problems,
+              ElementsAre(AllOf(HasSubstr("--block-size is 16"), HasSubstr("multiple of 32"))));
+  small.block_size = 32;
+  EXPECT_TRUE(derive_serve_plan(config, small, device(gpu::Backend::cpu)).ok());
+}
+
+TEST(ServePlan, DraftsNeedADraftLayer) {
+  EXPECT_THAT(derive_serve_plan(tiny_llama(), options(512, 8, 2), device(gpu::Backend::cpu)).error().problems,
+              ElementsAre(AllOf(HasSubstr("--num-drafts is 2"), HasSubstr("no MTP layer"))));
+}
+
+TEST(ServePlan, AllViolationsAreListedAtOnceMemoryIncluded) {
+  PlanOptions wrong = options(32, 8);
+  wrong.max_seq_len = 100000;
+  wrong.block_size = 24;
+  const auto result = derive_serve_plan(mini(), wrong, device(gpu::Backend::cpu, kGib / 64));
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().problems.size(), 4U);
+}
+
+TEST(ServePlan, IsPrintedUnderItsFieldNames) {
+  const ServePlan derived = plan(mini(), {}, device(gpu::Backend::cpu));
+  const auto json = nlohmann::json::parse(to_json(derived));
+  EXPECT_EQ(json["max_seq_len"], 8192);
+  EXPECT_EQ(json["vocab_size"], 4096);
+  EXPECT_EQ(json["chunk_width"], 512);
+  EXPECT_EQ(json["sparse_selection_bound"], 131);
+  EXPECT_EQ(json["kv_bytes"], derived.kv_bytes.n);
+  EXPECT_EQ(json.size(), 20U);
+}
+
+}  // namespace
+}  // namespace model

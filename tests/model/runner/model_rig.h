@@ -1,0 +1,255 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/checkpoint/loader.h"
+#include "model/runner/runner.h"
+
+namespace model::testing {
+
+/// Hands out the memory of another device filled with NaN (and ids and page numbers of −1), as fresh device
+/// memory may be.
+class PoisonedDevice final : public gpu::Device {
+ public:
+  explicit PoisonedDevice(std::shared_ptr<gpu::Device> inner) : inner_(std::move(inner)) {}
+  gpu::DeviceFacts facts() const override { return inner_->facts(); }
+  gpu::Result<gpu::Buffer, gpu::DeviceError> allocate(gpu::Bytes size, const char* what) override {
+    auto buffer = inner_->allocate(size, what);
+    if (buffer.ok() && size.n > 0) std::memset(buffer->base(), 0xFF, static_cast<std::size_t>(size.n));
+    return buffer;
+  }
+  gpu::Result<std::unique_ptr<gpu::Stream>, gpu::DeviceError> create_stream() override {
+    return inner_->create_stream();
+  }
+
+ private:
+  void free(std::byte*, gpu::Bytes) noexcept override {}  // buffers are the inner device's
+  std::shared_ptr<gpu::Device> inner_;
+};
+
+/// A stream that fails one operation: the `countdown`-th from now.
+class FailingStream final : public gpu::HostStream {
+ public:
+  explicit FailingStream(std::unique_ptr<gpu::Stream> inner) : inner_(std::move(inner)) {}
+
+  void fail_after(int operations, gpu::DeviceError::Kind kind) {
+    countdown_ = operations;
+    kind_ = kind;
+  }
+  int operations() const { return operations_; }
+
+  gpu::Status synchronize() override { return inner_->synchronize(); }
+  gpu::Status fill_zero(std::byte* base, gpu::Bytes size, const char* what) override {
+    RETURN_IF_ERROR(count(what));
+    return inner_->fill_zero(base, size, what);
+  }
+  gpu::Status copy(std::byte* to, const std::byte* from, gpu::Bytes size, const char* what) override {
+    RETURN_IF_ERROR(count(what));
+    return inner_->copy(to, from, size, what);
+  }
+  gpu::Status copy_to_device(std::byte* to, const void* from, gpu::Bytes size, const char* what) override {
+    RETURN_IF_ERROR(count(what));
+    return inner_->copy_to_device(to, from, size, what);
+  }
+  gpu::Status copy_to_host(void* to, const std::byte* from, gpu::Bytes size, const char* what) override {
+    return inner_->copy_to_host(to, from, size, what);
+  }
+  std::uint64_t progress() const override { return inner_->progress(); }
+  void note_progress() override { inner_->note_progress(); }
+  gpu::Status parallel(const char* what, std::int64_t num_tiles,
+                       const std::function<void(std::int64_t)>& tile) override {
+    RETURN_IF_ERROR(count(what));
+    return static_cast<gpu::HostStream&>(*inner_).parallel(what, num_tiles, tile);
+  }
+
+ private:
+  gpu::Status count(const char* what) {
+    ++operations_;
+    if (countdown_ <= 0 || --countdown_ > 0) return gpu::Done{};
+    return gpu::DeviceError{kind_, std::string("injected at ") + what};
+  }
+  std::unique_ptr<gpu::Stream> inner_;
+  int countdown_ = 0;
+  int operations_ = 0;
+  gpu::DeviceError::Kind kind_ = gpu::DeviceError::Kind::refused;
+};
+
+struct RigOptions {
+  std::int32_t max_batch_size = 8;
+  std::int32_t max_prefill_tokens = 256;
+  std::int32_t max_seq_len = 512;
+  int num_workers = 2;
+  bool poisoned = false;
+};
+
+/// A runner over a checkpoint, and feeds for it. Pages are granted in a scattered order, so that a row in the
+/// wrong page is seen.
+class ModelRig {
+ public:
+  ModelRig(const std::string& folder, const RigOptions& options) {
+    auto opened = open_model_folder(folder);
+    require(opened);
+    config = opened->config;
+    std::shared_ptr<gpu::Device> device = gpu::make_host_device(options.num_workers);
+    auto created = device->create_stream();
+    EXPECT_TRUE(created.ok());
+    auto failing = std::make_unique<FailingStream>(*std::move(created));
+    stream = failing.get();
+    auto weights = load_weights(*opened, LoadFormat::automatic, *device, *stream, {});
+    require(weights);
+
+    PlanOptions plan_options;
+    plan_options.max_seq_len = options.max_seq_len;
+    plan_options.max_batch_size = options.max_batch_size;
+    plan_options.max_prefill_tokens = options.max_prefill_tokens;
+    auto derived = derive_serve_plan(config, plan_options, device->facts());
+    require(derived);
+    plan = *derived;
+    if (options.poisoned) device = std::make_shared<PoisonedDevice>(device);
+    auto made = Runner::create(device, std::move(failing), kernels::make_cpu_ops(), config,
+                               *std::move(weights), plan);
+    require(made);
+    runner = *std::move(made);
+    for (PageId page = 0; page < plan.num_pages; ++page) free_pages_.push_back(page);
+    for (std::size_t i = 0; i + 3 < free_pages_.size(); i += 3) std::swap(free_pages_[i], free_pages_[i + 2]);
+    pages_.resize(static_cast<std::size_t>(plan.num_state_slots));
+  }
+
+  /// A feed of [first, first + known.size()), with the pages that it needs; every row from `logits_from` on
+  /// is sampled greedily.
+  Feed feed(StateSlot slot, Form form, Position first, std::vector<TokenId> known, std::int32_t logits_from) {
+    Feed made;
+    made.id = static_cast<SequenceId>(slot) + 1;
+    made.slot = slot;
+    made.form = form;
+    made.first = first;
+    made.logits = {logits_from, static_cast<std::int32_t>(known.size()) - logits_from};
+    auto greedy = std::make_shared<SamplingParams>();
+    greedy->temperature = 0.0F;
+    made.sampling = greedy;
+    auto& held = pages_[static_cast<std::size_t>(slot)];
+    while (std::ssize(held) * plan.block_size < first + std::ssize(known)) {
+      held.push_back(free_pages_.back());
+      free_pages_.pop_back();
+      made.new_pages.push_back(held.back());
+    }
+    made.known = std::move(known);
+    return made;
+  }
+  /// Names the slot for reset in a plan, and takes its pages back.
+  StateSlot begin(StateSlot slot) {
+    auto& held = pages_[static_cast<std::size_t>(slot)];
+    free_pages_.insert(free_pages_.end(), held.begin(), held.end());
+    held.clear();
+    return slot;
+  }
+
+  StepResult step(std::vector<Feed> feeds, std::vector<StateSlot> resets = {}) {
+    StepPlan step_plan;
+    step_plan.number = ++step_number_;
+    step_plan.feeds = std::move(feeds);
+    step_plan.resets = std::move(resets);
+    auto result = runner->step(step_plan);
+    EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().what);
+    return result.ok() ? *std::move(result) : StepResult{};
+  }
+  /// One feed that must succeed; the ids sampled.
+  std::vector<TokenId> run(Feed one, std::vector<StateSlot> resets = {}) {
+    const StepResult result = step({std::move(one)}, std::move(resets));
+    return sampled(result, 0);
+  }
+  static std::vector<TokenId> sampled(const StepResult& result, std::size_t feed) {
+    const auto& done = result.outcomes.at(feed).done;
+    EXPECT_TRUE(done.ok()) << (done.ok() ? "" : done.error().what);
+    std::vector<TokenId> tokens;
+    if (done.ok())
+      for (const SampledToken& token : done->sampled) tokens.push_back(token.token);
+    return tokens;
+  }
+
+  /// Prefills `ids` in chunks of `width` and decodes greedily: `count` tokens.
+  std::vector<TokenId> generate(StateSlot slot, const std::vector<TokenId>& ids, std::size_t count,
+                                std::int32_t width = 0) {
+    const std::int32_t chunk = width > 0 ? width : plan.chunk_width;
+    std::vector<TokenId> tokens;
+    for (Position at = 0; at < std::ssize(ids); at += chunk) {
+      const auto end = std::min<std::ptrdiff_t>(std::ssize(ids), at + chunk);
+      std::vector<TokenId> part(ids.begin() + at, ids.begin() + end);
+      const auto rows = static_cast<std::int32_t>(part.size());
+      const bool last = end == std::ssize(ids);
+      std::vector<StateSlot> resets;
+      if (at == 0) resets.push_back(begin(slot));
+      tokens = run(feed(slot, Form::prefill, at, std::move(part), last ? rows - 1 : rows), std::move(resets));
+    }
+    auto fed = static_cast<Position>(ids.size());
+    while (tokens.size() < count) {
+      const auto next = run(feed(slot, Form::decode, fed++, {tokens.back()}, 0));
+      if (next.size() != 1) return tokens;
+      tokens.push_back(next[0]);
+    }
+    return tokens;
+  }
+
+  std::unique_ptr<Runner> runner;
+  FailingStream* stream = nullptr;
+  ModelConfig config;
+  ServePlan plan;
+
+ private:
+  template <class T>
+  static void require(const Result<T, LoadError>& result) {
+    if (result.ok()) return;
+    for (const std::string& problem : result.error().problems) ADD_FAILURE() << problem;
+    std::abort();  // nothing of this test can run
+  }
+  std::vector<PageId> free_pages_;
+  std::vector<std::vector<PageId>> pages_;
+  StepNumber step_number_ = 0;
+};
+
+/// Keeps what the forward pass shows, by name; a later value of the same name is appended.
+class Recorder final : public ForwardProbe {
+ public:
+  void see(std::string_view name, gpu::ConstMatrix value, const kernels::RowBatch&) override {
+    for (std::int64_t r = 0; r < value.rows.n; ++r) {
+      const std::byte* row = value.from_row(gpu::Rows{r}).base;
+      const auto size = static_cast<std::size_t>(gpu::bytes_of(value.dtype, value.cols).n);
+      const auto cols = static_cast<std::size_t>(value.cols.n);
+      if (value.dtype == gpu::DType::f32) {
+        append(floats[std::string(name)], row, size, cols);
+      } else if (value.dtype == gpu::DType::i32) {
+        append(ints[std::string(name)], row, size, cols);
+      } else {
+        append(longs[std::string(name)], row, size, cols);
+      }
+    }
+  }
+  void clear() {
+    floats.clear();
+    ints.clear();
+    longs.clear();
+  }
+  std::map<std::string, std::vector<float>> floats;
+  std::map<std::string, std::vector<std::int32_t>> ints;
+  std::map<std::string, std::vector<std::int64_t>> longs;
+
+ private:
+  template <class T>
+  static void append(std::vector<T>& values, const std::byte* row, std::size_t size, std::size_t cols) {
+    const std::size_t old = values.size();
+    values.resize(old + cols);
+    std::memcpy(values.data() + old, row, size);
+  }
+};
+
+inline std::string fixture(const std::string& name) { return std::string(ATLAS_FIXTURES) + "/" + name; }
+
+}  // namespace model::testing
