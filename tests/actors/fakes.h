@@ -109,11 +109,11 @@ class Heard {
     return heard_;
   }
   /// The terminal call, or a test failure after a generous while.
-  bool await_end() { return end_.wait_for(std::chrono::seconds(20)) == std::future_status::ready; }
+  bool await_end() { return end_.wait_for(std::chrono::seconds(60)) == std::future_status::ready; }
   /// The n-th delta of all choices.
   bool await_deltas(std::size_t n) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return deltas_ >= n; });
+    return changed_.wait_for(lock, std::chrono::seconds(60), [&] { return deltas_ >= n; });
   }
 
  private:

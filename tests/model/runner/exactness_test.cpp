@@ -58,7 +58,7 @@ Trace trace(ModelRig& rig, StateSlot slot, const std::vector<TokenId>& ids,
     out.tokens.insert(out.tokens.end(), sampled.begin(), sampled.end());
     at = cut;
   }
-  for (int i = 0; i < decode_steps; ++i) {
+  for (int i = 0; i < decode_steps && !out.tokens.empty(); ++i) {
     const auto sampled = rig.run(rig.feed(slot, Form::decode, at++, {out.tokens.back()}, 0));
     out.tokens.insert(out.tokens.end(), sampled.begin(), sampled.end());
   }
