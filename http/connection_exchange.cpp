@@ -52,8 +52,9 @@ ConnectionExchange::News ConnectionExchange::take() {
   return std::exchange(news_, News{});
 }
 
-std::size_t ConnectionExchange::waiting_bytes() const {
+std::size_t ConnectionExchange::waiting_bytes() {
   const std::lock_guard lock(mutex_);
+  woken_ = false;
   return news_.bytes.size();
 }
 

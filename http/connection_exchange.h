@@ -31,7 +31,9 @@ class ConnectionExchange final : public Exchange {
     bool ended = false;
   };
   News take();
-  std::size_t waiting_bytes() const;
+  /// The strand was woken and cannot take anything yet: what comes from now on wakes it again, so that it
+  /// sees how much waits.
+  std::size_t waiting_bytes();
   bool ended() const;
   void abandon();  ///< the client left: what is answered from now on goes nowhere
   const Flow& flow() const { return flow_; }

@@ -269,6 +269,17 @@ TEST(Connection, JoinsEventsThatWaitIntoOneChunk) {
   EXPECT_EQ(exchange.take().bytes, "");
 }
 
+TEST(Connection, HearsOfWhatComesWhileItCannotTakeIt) {
+  auto wakes = std::make_shared<int>(0);
+  ConnectionExchange exchange([wakes] { ++*wakes; });
+  exchange.open_stream({});
+  exchange.send("a");
+  EXPECT_EQ(exchange.waiting_bytes(), 1U);  // woken, and busy with an earlier write
+  exchange.send("b");
+  EXPECT_EQ(*wakes, 2);
+  EXPECT_EQ(exchange.waiting_bytes(), 2U);
+}
+
 TEST(Connection, RefusesBeforeTheStreamIsOpened) {
   Server server;
   Client client(server.port());
