@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kMaxStops = 16;
 constexpr std::size_t kMaxStopBytes = 1024;
 constexpr std::size_t kMaxBiases = 1024;
-constexpr std::size_t kMaxStopTokens = 256;
+constexpr std::size_t kMaxStopTokens = 4096;
 constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 
 /// Served by no build yet, or meaningless here: silence would answer something else than was asked.
