@@ -173,7 +173,7 @@ TEST(System, SeveralPromptsAndChoicesEndOnceEach) {
   Server server;
   ASSERT_TRUE(server.await_ready());
   auto request = text_request("a", 3);
-  request.prompts.push_back(TextPrompt{"k"});
+  request.prompts.emplace_back(std::in_place_type<TextPrompt>, "k");
   request.n = 2;
   const auto heard = server.serve(request);
   ASSERT_EQ(heard.choices.size(), 4U);
