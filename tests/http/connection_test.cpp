@@ -321,6 +321,19 @@ TEST(Connection, TellsTheEngineWhenAClientLeavesInMidStream) {
   finish(*sink);
 }
 
+TEST(Connection, CancelsARequestWhoseClientHadLeftBeforeItsTurn) {
+  Server server;
+  Client client(server.port());
+  const std::string body = kPlainChat;
+  client.send(
+      "GET /health HTTP/1.1\r\nHost: t\r\n\r\nPOST /v1/chat/completions HTTP/1.1\r\nHost: "
+      "t\r\nContent-Length: " +
+      std::to_string(body.size()) + "\r\n\r\n" + body);
+  client.shutdown_send();
+  EXPECT_EQ(client.read().status, 200);
+  EXPECT_TRUE(server.engine.heard("gone", 1));
+}
+
 TEST(Connection, SaysNothingOfAClientThatLeavesAfterItsAnswer) {
   Server server;
   Client client(server.port());
