@@ -4,6 +4,7 @@
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
 #include <cstdio>
+#include <stdexcept>
 #include <utility>
 
 #include "http/openai/error_body.h"
@@ -102,13 +103,16 @@ void Connection::next_request() {
 void Connection::parse() {
   while (state_ == State::head || state_ == State::body) {
     Error error;
-    const std::size_t used = parser_->put(received_.cdata(), error);
+    const std::size_t used = parse_received(error);
     received_.consume(used);
     // Within a body the parser may take nothing and still find no fault: it waits for more then, too.
     const bool starved =
         !error && used == 0 && !parser_->is_done() && !(state_ == State::head && parser_->is_header_done());
     if (error == beast_http::error::need_more || starved) {
       if (eof_) return close();
+      // A body's bytes leave the buffer as they come; what stays is a chunk's extension or the trailer.
+      if (state_ == State::body && received_.size() > context_->limits.max_head_bytes)
+        return refuse(beast_http::error::header_limit);
       if (state_ == State::body) {
         const auto& limits = context_->limits;
         const auto earned =
@@ -122,6 +126,17 @@ void Connection::parse() {
     if (error) return refuse(error);
     if (state_ == State::head && parser_->is_header_done() && !accept_head()) return;
     if (parser_->is_done()) return dispatch();
+  }
+}
+
+/// The parser bounds the head itself; of a trailer it stores what it is given, and throws where a field does
+/// not fit its own format.
+std::size_t Connection::parse_received(Error& error) {
+  try {
+    return parser_->put(received_.cdata(), error);
+  } catch (const std::length_error&) {
+    error = beast_http::error::header_limit;
+    return 0;
   }
 }
 
@@ -145,6 +160,11 @@ bool Connection::accept_head() {
     refuse(501, "The only transfer encoding served is chunked.", "");
     return false;
   }
+  if (message.count(beast_http::field::content_encoding) > 0 &&
+      !same_ignoring_case(message[beast_http::field::content_encoding], "identity")) {
+    refuse(415, "The body's encoding is not served: send it without Content-Encoding.", "");
+    return false;
+  }
   if (message.count(beast_http::field::host) != 1 && !http_1_0_) {
     refuse(400, "The request needs exactly one Host field.", "");
     return false;
@@ -165,10 +185,10 @@ bool Connection::accept_head() {
 
 void Connection::refuse(const Error& error) {
   if (error == beast_http::error::header_limit) {
-    return refuse(
-        431,
-        "The request's head is longer than " + std::to_string(context_->limits.max_head_bytes) + " bytes.",
-        "");
+    return refuse(431,
+                  "The request's head, a chunk's extension or the trailer is longer than " +
+                      std::to_string(context_->limits.max_head_bytes) + " bytes.",
+                  "");
   }
   if (error == beast_http::error::body_limit) {
     return refuse(413,

@@ -54,6 +54,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_filled(const Error& error, std::size_t size);
   void next_request();
   void parse();
+  std::size_t parse_received(Error& error);
   bool accept_head();
   void dispatch();
   void refuse(int status, const std::string& message, const std::string& code);

@@ -38,15 +38,22 @@ void CompletionFormat::append_logprobs(std::string& out, const std::vector<actor
     offset += num_code_points(token.bytes);
     tops += '{';
     std::unordered_set<std::string> shown;  // a name given twice would be read as one
-    for (const auto& other : token.top) {
-      std::string name = shown_token(bytes_of(other.token), other.token);
-      if (shown.contains(name)) name = "token_id:" + std::to_string(other.token);
+    const auto show = [&](std::string name, model::TokenId id, float logprob) {
+      if (shown.contains(name)) name = "token_id:" + std::to_string(id);
       if (!shown.empty()) tops += ',';
       append_json_string(tops, name);
       tops += ':';
-      append_float(tops, other.logprob);
+      append_float(tops, logprob);
       shown.insert(std::move(name));
+    };
+    bool sampled_among_them = false;
+    for (const auto& other : token.top) {
+      show(shown_token(bytes_of(other.token), other.token), other.token, other.logprob);
+      sampled_among_them = sampled_among_them || other.token == token.token;
     }
+    // The sampled token is always listed, so there may be one more than asked for.
+    if (!sampled_among_them && !token.top.empty())
+      show(shown_token(token.bytes, token.token), token.token, token.logprob);
     tops += '}';
   }
   out += R"(],"token_logprobs":[)" + values + R"(],"top_logprobs":[)" + tops + R"(],"text_offset":[)" +

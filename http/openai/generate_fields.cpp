@@ -46,8 +46,8 @@ void read_sampling(Fields& fields, const RequestContext& context, model::Samplin
     sampling.top_k = std::max(0, static_cast<std::int32_t>(*top_k));
   sampling.presence_penalty = fields.number("presence_penalty", -2.0, 2.0).value_or(0.0F);
   sampling.frequency_penalty = fields.number("frequency_penalty", -2.0, 2.0).value_or(0.0F);
-  sampling.repetition_penalty = fields.number("repetition_penalty", 0.0, 100.0, Fields::Bound::above)
-                                    .value_or(sampling.repetition_penalty);
+  sampling.repetition_penalty =
+      fields.number("repetition_penalty", 0.01, 100.0).value_or(sampling.repetition_penalty);
   sampling.seed = fields.seed("seed").value_or(context.fresh_seed);
 }
 

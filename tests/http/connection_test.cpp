@@ -177,6 +177,30 @@ TEST(Connection, RefusesATooLongHead) {
   EXPECT_EQ(client.read().status, 431);
 }
 
+TEST(Connection, BoundsWhatAChunkedBodyCarriesBesideItsBytes) {
+  const std::string head =
+      "POST /v1/completions HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n";
+  std::string many_fields;
+  for (int i = 0; i < 20'000; ++i) many_fields += "X" + std::to_string(i) + ": y\r\n";
+  const std::string long_run(100'000, 'y');
+  for (const auto& rest : {"0\r\nX: " + long_run + "\r\n\r\n", "0\r\n" + long_run + ": y\r\n\r\n",
+                           "0\r\n" + many_fields + "\r\n", "1;" + long_run, "0\r\n" + many_fields}) {
+    Server server;
+    Client client(server.port());
+    client.send(head + rest);
+    EXPECT_EQ(client.read().status, 431);
+    EXPECT_TRUE(client.closed_by_server());
+  }
+}
+
+TEST(Connection, RefusesABodyInAnEncodingItDoesNotRead) {
+  Server server;
+  Client client(server.port());
+  client.send(
+      "POST /v1/completions HTTP/1.1\r\nHost: t\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}");
+  EXPECT_EQ(client.read().status, 415);
+}
+
 TEST(Connection, RefusesRequestsThatGiveTheirLengthInTwoWays) {
   Server server;
   const char* heads[] = {
