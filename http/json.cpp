@@ -13,7 +13,7 @@ namespace {
 namespace ondemand = simdjson::ondemand;
 
 constexpr int kMaxDepth = 256;
-constexpr std::size_t kMaxValues = 1'000'000;
+constexpr std::size_t kMaxValues = 2'000'000;
 
 std::string shortened(std::string_view key) {
   constexpr std::size_t kMaxKey = 64;
@@ -41,8 +41,6 @@ std::string_view reason(simdjson::error_code error) {
       return "it is nested too deeply (256 levels)";
     case simdjson::TRAILING_CONTENT:
       return "something follows the first value";
-    case simdjson::CAPACITY:
-      return "it is too large";
     case simdjson::NUMBER_ERROR:
       return "a number is malformed";
     case simdjson::MEMALLOC:
@@ -208,7 +206,12 @@ model::Result<Document, model::RequestError> Document::parse(std::string text) {
     return refuse(error == simdjson::SCALAR_DOCUMENT_AS_VALUE ? "it has to be an object" : reason(error), "");
   }
   TreeBuilder builder;
-  if (auto error = builder.build(root, document.root_, 1)) return refuse(reason(error), builder.path());
+  if (auto error = builder.build(root, document.root_, 1)) {
+    if (error != simdjson::CAPACITY) return refuse(reason(error), builder.path());
+    return model::RequestError{model::RequestError::Kind::invalid,
+                               "The request body holds more than " + std::to_string(kMaxValues) + " values.",
+                               builder.path(), "request_too_large"};
+  }
   const char* rest = nullptr;
   if (iterated.current_location().get(rest) != simdjson::OUT_OF_BOUNDS)
     return refuse("something follows the first value", "");

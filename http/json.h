@@ -28,7 +28,7 @@ struct Json {
 std::string_view name_of(Json::Kind kind);  ///< "a string", "an object", …
 
 /// A whole JSON text, validated to its last byte: UTF-8, escapes, nesting (256), number of values
-/// (1,000,000), nothing after the end.
+/// (2,000,000), nothing after the end.
 class Document {
  public:
   static model::Result<Document, model::RequestError> parse(std::string text);

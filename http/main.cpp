@@ -1,10 +1,9 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "http/serve_command.h"
+#include "model/checkpoint/mapped_file.h"
 #include "model/plan/serve_options.h"
 
 namespace {
@@ -20,9 +19,9 @@ model::OptionSources sources_of(int argc, char** argv, char** environment) {
     if (equals != std::string::npos) sources.environment[text.substr(0, equals)] = text.substr(equals + 1);
   }
   sources.read_file = [](const std::string& path) -> std::optional<std::string> {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return std::nullopt;
-    return std::string(std::istreambuf_iterator<char>(file), {});
+    auto text = model::read_small_file(path, 16 << 20);
+    if (!text.ok()) return std::nullopt;
+    return *std::move(text);
   };
   return sources;
 }

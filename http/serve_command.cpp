@@ -7,10 +7,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <future>
 #include <iostream>
-#include <iterator>
 #include <thread>
 
 #include "actors/gpu_stream/local_executor.h"
@@ -19,6 +17,7 @@
 #include "http/log.h"
 #include "http/service.h"
 #include "http/startup_report.h"
+#include "model/checkpoint/mapped_file.h"
 #include "model/plan/model_location.h"
 #include "model/text/json_escape.h"
 #include "model/text/tokenize_json.h"
@@ -198,11 +197,10 @@ int run_plan(const model::ServeOptions& options, const Build& build) {
 }
 
 int run_tokenize(const std::string& folder) {
-  const std::string path = (std::filesystem::path(folder) / "tokenizer.json").string();
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail({path + ": cannot be read"});
-  const std::string json(std::istreambuf_iterator<char>(file), {});
-  const auto tokenizer = model::text::Tokenizer::from_json(json, path);
+  const auto path = std::filesystem::path(folder) / "tokenizer.json";
+  const auto json = model::read_small_file(path, 256 << 20);
+  if (!json.ok()) return fail(json.error().problems);
+  const auto tokenizer = model::text::Tokenizer::from_json(*json, path.string());
   if (!tokenizer.ok()) return fail(tokenizer.error().problems);
   for (std::string line; std::getline(std::cin, line);) {
     if (!line.empty()) say(model::text::answer_tokenize_line(**tokenizer, line));

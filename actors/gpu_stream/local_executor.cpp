@@ -2,7 +2,6 @@
 
 #include <simdjson.h>
 #include <ctime>
-#include <fstream>
 #include <iterator>
 #include <optional>
 #include <thread>
@@ -10,6 +9,7 @@
 #include "gpu/device.h"
 #include "kernels/ops.h"
 #include "model/checkpoint/loader.h"
+#include "model/checkpoint/mapped_file.h"
 #include "model/runner/runner.h"
 #include "model/text/chat_template.h"
 #include "model/text/tokenizer.h"
@@ -20,11 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using model::LoadError;
 
-std::optional<std::string> read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
+constexpr std::int64_t kMaxTextFileBytes = 256 << 20;
 
 int num_workers(const model::ServeOptions& options) {
   return options.threads > 0 ? options.threads
@@ -46,28 +42,43 @@ void check_backend(const model::ServeOptions& options, std::vector<std::string>&
   }
 }
 
+/// The file's text; none when it is not there, or when a problem was noted.
+std::optional<std::string> read_text(const fs::path& path, std::vector<std::string>& problems) {
+  auto text = model::read_optional_file(path, kMaxTextFileBytes);
+  if (text.ok()) return *std::move(text);
+  append(problems, std::move(text).error());
+  return std::nullopt;
+}
+
 /// tokenizer_config.json's chat_template: a text, or a list of named ones whose "default" is meant.
-std::optional<std::string> template_of_config(std::string_view json) {
+std::optional<std::string> template_of_config(std::string_view json, std::vector<std::string>& problems) {
   simdjson::dom::parser parser;
   simdjson::dom::element root, source;
-  if (parser.parse(json.data(), json.size()).get(root) != simdjson::SUCCESS) return std::nullopt;
-  if (root["chat_template"].get(source) != simdjson::SUCCESS) return std::nullopt;
+  if (const auto error = parser.parse(json.data(), json.size()).get(root)) {
+    problems.push_back("tokenizer_config.json: " + std::string(simdjson::error_message(error)));
+    return std::nullopt;
+  }
+  if (root["chat_template"].get(source) != simdjson::SUCCESS || source.is_null()) return std::nullopt;
   std::string_view text;
   if (source.get(text) == simdjson::SUCCESS) return std::string(text);
   simdjson::dom::array list;
-  if (source.get(list) != simdjson::SUCCESS) return std::nullopt;
-  for (const simdjson::dom::element item : list) {
-    std::string_view name;
-    if (item["name"].get(name) == simdjson::SUCCESS && name == "default" &&
-        item["template"].get(text) == simdjson::SUCCESS)
-      return std::string(text);
+  if (source.get(list) == simdjson::SUCCESS) {
+    for (const simdjson::dom::element item : list) {
+      std::string_view name;
+      if (item["name"].get(name) == simdjson::SUCCESS && name == "default" &&
+          item["template"].get(text) == simdjson::SUCCESS)
+        return std::string(text);
+    }
   }
+  problems.push_back(
+      "tokenizer_config.json: chat_template is neither a text nor a list of named templates with a "
+      "\"default\"");
   return std::nullopt;
 }
 
 void read_tokenizer(const fs::path& folder, ServedModel& served, std::vector<std::string>& problems) {
   const fs::path path = folder / "tokenizer.json";
-  const auto json = read_file(path);
+  const auto json = read_text(path, problems);
   if (!json) return;  // token ids only
   auto tokenizer = model::text::Tokenizer::from_json(*json, path.string());
   if (!tokenizer.ok()) return append(problems, std::move(tokenizer).error());
@@ -77,19 +88,21 @@ void read_tokenizer(const fs::path& folder, ServedModel& served, std::vector<std
 /// --chat-template, else chat_template.jinja, else the tokenizer's configuration.
 void read_template(const fs::path& folder, const std::string& named, ServedModel& served,
                    std::vector<std::string>& problems) {
-  const std::string config = read_file(folder / "tokenizer_config.json").value_or("");
+  const auto config = read_text(folder / "tokenizer_config.json", problems);
+  std::optional<std::string> of_config;
+  if (config) of_config = template_of_config(*config, problems);
   fs::path path = named.empty() ? folder / "chat_template.jinja" : fs::path(named);
-  auto source = read_file(path);
+  auto source = read_text(path, problems);
   if (!source && !named.empty()) {
     problems.push_back("--chat-template " + named + ": cannot be read");
     return;
   }
   if (!source) {
     path = folder / "tokenizer_config.json";
-    source = template_of_config(config);
+    source = std::move(of_config);
   }
   if (!source) return;
-  auto parsed = model::text::ChatTemplate::parse(*source, config, path.string());
+  auto parsed = model::text::ChatTemplate::parse(*source, config.value_or(""), path.string());
   if (!parsed.ok()) return append(problems, std::move(parsed).error());
   served.chat_template = std::move(*parsed);
 }

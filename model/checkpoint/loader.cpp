@@ -117,10 +117,11 @@ Result<ModelFolder, LoadError> open_model_folder(const std::filesystem::path& pa
   } else {
     folder.config = std::move(config).value();
   }
-  if (std::filesystem::exists(path / kGenerationFile, unreadable)) {
-    if (auto json = read_small_file(path / kGenerationFile, kMaxConfigBytes); !json.ok()) {
-      take(json.error());
-    } else if (auto defaults = parse_generation_config(*json, kGenerationFile); !defaults.ok()) {
+  auto generation = read_optional_file(path / kGenerationFile, kMaxConfigBytes);
+  if (!generation.ok()) {
+    take(generation.error());
+  } else if (const auto& json = *generation) {
+    if (auto defaults = parse_generation_config(*json, kGenerationFile); !defaults.ok()) {
       take(defaults.error());
     } else {
       folder.generation = std::move(defaults).value();

@@ -65,4 +65,14 @@ Result<std::string, LoadError> read_small_file(const std::filesystem::path& path
   return std::string(reinterpret_cast<const char*>(file->base()), static_cast<std::size_t>(file->size()));
 }
 
+Result<std::optional<std::string>, LoadError> read_optional_file(const std::filesystem::path& path,
+                                                                 std::int64_t limit) {
+  std::error_code unknown;
+  const auto status = std::filesystem::symlink_status(path, unknown);
+  if (status.type() == std::filesystem::file_type::not_found) return std::optional<std::string>();
+  auto text = read_small_file(path, limit);
+  if (!text.ok()) return std::move(text).error();
+  return std::optional(*std::move(text));
+}
+
 }  // namespace model

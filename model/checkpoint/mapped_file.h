@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -43,5 +44,9 @@ class MappedFile {
 
 /// The whole of a small file. Longer than `limit` is an error.
 Result<std::string, LoadError> read_small_file(const std::filesystem::path& path, std::int64_t limit);
+/// The same of a file that need not be there. One that is there and cannot be read is an error, never an
+/// absence.
+Result<std::optional<std::string>, LoadError> read_optional_file(const std::filesystem::path& path,
+                                                                 std::int64_t limit);
 
 }  // namespace model
