@@ -68,12 +68,14 @@ ArgRules& ArgRules::type(const char* operand, DType type, std::initializer_list<
 }
 
 ArgRules& ArgRules::layout(const char* operand, const ConstMatrix& m) {
-  const std::string shape = " [" + to_string(m.rows.n) + ", " + to_string(m.cols.n) + "]";
-  if (m.pitch < m.cols) return fail(operand + shape + " has pitch " + to_string(m.pitch.n));
+  const auto shaped = [&] {
+    return operand + (" [" + to_string(m.rows.n) + ", " + to_string(m.cols.n) + "]");
+  };
+  if (m.pitch < m.cols) return fail(shaped() + " has pitch " + to_string(m.pitch.n));
   if (is_empty(m)) return *this;
-  if (m.base == nullptr) return fail(operand + shape + " has no memory");
+  if (m.base == nullptr) return fail(shaped() + " has no memory");
   if (address(m.base) % static_cast<std::uintptr_t>(size_of(m.dtype)) != 0) {
-    return fail(operand + shape + " does not lie on a " + std::string(to_string(m.dtype)) + " boundary");
+    return fail(shaped() + " does not lie on a " + std::string(to_string(m.dtype)) + " boundary");
   }
   return *this;
 }

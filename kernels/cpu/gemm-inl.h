@@ -9,48 +9,92 @@
 #define KERNELS_CPU_GEMM_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 #include <vector>
 
+#include "gpu/units.h"
+#include "hwy/cache_control.h"
 #include "kernels/cpu/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kernels::cpu {
 namespace HWY_NAMESPACE {
 
-// Rows of x and of w in one register tile: 4 x 4 accumulators of one register each on AVX-512, 2 x 2 of two
-// or four elsewhere.
+// Rows of x and of w in one register tile, and its accumulators: 4 x 4 of one register each on AVX-512, 2 x 2
+// of two or four elsewhere. A tile of fewer rows has more columns.
 inline constexpr int kTileRows = kParts == 1 ? 4 : 2;
 inline constexpr int kTileCols = kParts == 1 ? 4 : 2;
+inline constexpr int kTileSums = kTileRows * kTileCols;
 /// From this many rows of x on, f16 and bf16 weights are widened once for all of them (the same values)
 /// instead of once a tile.
-inline constexpr std::int64_t kWidenRows = 9;
+inline constexpr std::int64_t kWidenRows = kParts == 1 ? 33 : 9;
+/// Weights that stay in the nearest cache, as floats, while every row of x passes.
+inline constexpr std::int64_t kPanelFloats = 4096;
+/// How far ahead of their use narrow weights are asked for: they come from memory, and the short rows of
+/// several columns at once are no stream that a processor would recognise.
+inline constexpr std::int64_t kPrefetchBytes = 4096;
 
-/// y[j] = sum(acc[j]).
-template <int kCols>
-HWY_INLINE void store_sums(const Lanes16 (&acc)[kCols], float* y) {
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
-  if constexpr (kCols == 4) {
-    // The same tree for four at once: halves, then quarters, each register holding two and then four values'
-    // lanes.
-    const D d;
-    const auto halves = [&](Part a, Part b) HWY_ATTR {
-      return hn::Add(hn::ConcatLowerLower(d, b, a), hn::ConcatUpperUpper(d, b, a));
-    };
-    const Part even = halves(acc[0].part[0], acc[2].part[0]);
-    const Part odd = halves(acc[1].part[0], acc[3].part[0]);
-    Part v = hn::Add(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(odd), even),
-                     hn::OddEvenBlocks(odd, hn::SwapAdjacentBlocks(even)));
-    v = hn::Add(v, hn::Shuffle1032(v));
-    v = hn::Add(v, hn::Shuffle2301(v));
+/// Lane i is sum(v[i]): the same tree for sixteen at once, two registers becoming one at every level.
+HWY_INLINE Part sums(const Part (&v)[16]) {
+  const D d;
+  const hn::Repartition<double, D> d64;
+  Part halves[8], quarters[4], eighths[2];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    halves[i] = hn::Add(hn::ConcatUpperLower(d, v[i + 8], v[i]), hn::ConcatLowerUpper(d, v[i + 8], v[i]));
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 4; ++i) {
+    quarters[i] = hn::Add(hn::OddEvenBlocks(halves[i + 4], halves[i]),
+                          hn::SwapAdjacentBlocks(hn::OddEvenBlocks(halves[i], halves[i + 4])));
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 2; ++i) {
+    const auto a = hn::BitCast(d64, quarters[i]), b = hn::BitCast(d64, quarters[i + 2]);
+    eighths[i] = hn::Add(hn::BitCast(d, hn::InterleaveLower(d64, a, b)),
+                         hn::BitCast(d, hn::InterleaveUpper(d64, a, b)));
+  }
+  return hn::Add(hn::OddEven(eighths[1], eighths[0]), hn::Shuffle2301(hn::OddEven(eighths[0], eighths[1])));
+}
+#endif
+
+/// y[i][column + j] = sum(acc[i][j]).
+template <int kRows, int kCols>
+HWY_INLINE void store_sums(const Lanes16 (&acc)[kRows][kCols], float* const* y, std::int64_t column) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  if constexpr (kRows * kCols >= 4) {
+    Part all[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) {
+      all[i] = i < kRows * kCols ? acc[i / kCols % kRows][i % kCols].part[0] : p_splat(0.0F);
+    }
     alignas(64) float lanes[16];
-    hn::Store(v, d, lanes);
-    for (int j = 0; j < 4; ++j) y[j] = lanes[4 * j];
+    hn::Store(sums(all), D(), lanes);
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) {
+      std::memcpy(y[i] + column, lanes + i * kCols, std::size_t{kCols} * sizeof(float));
+    }
     return;
   }
 #endif
-  for (int j = 0; j < kCols; ++j) y[j] = sum(acc[j]);
+  for (int i = 0; i < kRows; ++i) {
+    for (int j = 0; j < kCols; ++j) y[i][column + j] = sum(acc[i][j]);
+  }
+}
+
+/// Asks for the kCount narrow weights that will follow `w`. Beyond a weight's end the hint is wasted, no
+/// more.
+template <int kCount, class T>
+HWY_INLINE void prefetch_ahead(const T* w) {
+  if constexpr (!std::is_same_v<T, float>) {
+    const char* ahead = reinterpret_cast<const char*>(w) + kPrefetchBytes;
+#pragma GCC unroll 8
+    for (std::size_t byte = 0; byte < kCount * sizeof(T); byte += 64) hwy::Prefetch(ahead + byte);
+  }
 }
 
 template <int kRows, int kCols, class T>
@@ -59,10 +103,17 @@ HWY_INLINE void tile(const float* const* x, const T* w, std::int64_t w_pitch, st
   Lanes16 acc[kRows][kCols];
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int j = 0; j < kCols; ++j) acc[i][j] = zero();
   }
   const auto step = [&](auto at, std::int64_t p) HWY_ATTR {
+    prefetch_ahead<kCols * kLanes>(w + kCols * p);
+    if constexpr (kRows == 1) {
+      const Lanes16 a = at.load(x[0] + p);
+#pragma GCC unroll 16
+      for (int j = 0; j < kCols; ++j) acc[0][j] = fma(a, at.load(w + j * w_pitch + p), acc[0][j]);
+      return;
+    }
     Lanes16 b[kCols];
 #pragma GCC unroll 8
     for (int j = 0; j < kCols; ++j) b[j] = at.load(w + j * w_pitch + p);
@@ -76,55 +127,73 @@ HWY_INLINE void tile(const float* const* x, const T* w, std::int64_t w_pitch, st
   std::int64_t p = 0;
   for (; p + kLanes <= k; p += kLanes) step(WholeLanes(), p);
   if (p < k) step(FirstLanes{k - p}, p);
-#pragma GCC unroll 8
-  for (int i = 0; i < kRows; ++i) store_sums(acc[i], y[i] + column);
+  store_sums(acc, y, column);
 }
 
-/// kCols columns for any number of rows.
-template <int kCols, class T>
-HWY_INLINE void column_strip(const float* const* x, float* const* y, std::int64_t rows, const T* w,
-                             std::int64_t w_pitch, std::int64_t k, std::int64_t column) {
+/// kRows rows of x with every column of a panel.
+template <int kRows, class T>
+void panel_rows(const float* const* x, float* const* y, const T* w, std::int64_t w_pitch, std::int64_t k,
+                std::int64_t column, std::int64_t columns) {
+  constexpr int kWide = kTileSums / kRows;
+  std::int64_t n = 0;
+  for (; n + kWide <= columns; n += kWide) tile<kRows, kWide>(x, w + n * w_pitch, w_pitch, k, y, column + n);
+  if constexpr (kWide > kTileCols) {
+    for (; n + kTileCols <= columns; n += kTileCols) {
+      tile<kRows, kTileCols>(x, w + n * w_pitch, w_pitch, k, y, column + n);
+    }
+  }
+  for (; n < columns; ++n) tile<kRows, 1>(x, w + n * w_pitch, w_pitch, k, y, column + n);
+}
+
+/// y[r][column + n] = dot(x[r], row n of w) for the rows of a panel.
+template <class T>
+HWY_INLINE void panel(const float* const* x, float* const* y, std::int64_t rows, const T* w,
+                      std::int64_t w_pitch, std::int64_t k, std::int64_t column, std::int64_t columns) {
   std::int64_t r = 0;
-  for (; r + kTileRows <= rows; r += kTileRows) tile<kTileRows, kCols>(x + r, w, w_pitch, k, y + r, column);
+  for (; r + kTileRows <= rows; r += kTileRows) {
+    panel_rows<kTileRows>(x + r, y + r, w, w_pitch, k, column, columns);
+  }
   if constexpr (kTileRows > 2) {
     if (r + 2 <= rows) {
-      tile<2, kCols>(x + r, w, w_pitch, k, y + r, column);
+      panel_rows<2>(x + r, y + r, w, w_pitch, k, column, columns);
       r += 2;
     }
   }
-  if (r < rows) tile<1, kCols>(x + r, w, w_pitch, k, y + r, column);
+  if (r < rows) panel_rows<1>(x + r, y + r, w, w_pitch, k, column, columns);
 }
 
-/// A thread's room for kTileCols widened rows of a weight. It grows to the largest K seen and stays.
-inline float* widened_strip(std::int64_t size) {
+/// A thread's room for a panel of widened weights. It grows to the largest seen and stays.
+inline float* widened_panel(std::int64_t size) {
   thread_local std::vector<float> room;
   if (static_cast<std::int64_t>(room.size()) < size) room.resize(static_cast<std::size_t>(size));
   return room.data();
 }
 
-/// y[r][n] = dot(x[r], row n of w) for n in [first, last). Weights stream through once; a strip of them stays
-/// in cache for all rows.
+/// y[r][n] = dot(x[r], row n of w) for n in [first, last). Weights stream through once, panel by panel.
 template <class T>
 void dot_rows(const float* const* x, float* const* y, std::int64_t rows, const T* w, std::int64_t w_pitch,
               std::int64_t k, std::int64_t first, std::int64_t last) {
-  std::int64_t n = first;
-  for (; n + kTileCols <= last; n += kTileCols) {
-    const T* strip = w + n * w_pitch;
+  if (rows <= kTileRows) return panel(x, y, rows, w + first * w_pitch, w_pitch, k, first, last - first);
+  const std::int64_t most = std::max<std::int64_t>(gpu::round_down(kPanelFloats / k, kTileCols), kTileCols);
+  for (std::int64_t n = first; n < last; n += most) {
+    const std::int64_t columns = std::min(most, last - n);
+    const T* from = w + n * w_pitch;
     if constexpr (!std::is_same_v<T, float>) {
       if (rows >= kWidenRows) {
-        float* wide = widened_strip(kTileCols * k);
-        for (int j = 0; j < kTileCols; ++j) {
-          const T* from = strip + j * w_pitch;
-          for_lanes(k,
-                    [&](auto at, std::int64_t p) HWY_ATTR { at.store(at.load(from + p), wide + j * k + p); });
+        float* wide = widened_panel(columns * k);
+        for (std::int64_t j = 0; j < columns; ++j) {
+          const T* row = from + j * w_pitch;
+          for_lanes(k, [&](auto at, std::int64_t p) HWY_ATTR {
+            prefetch_ahead<kLanes>(row + p);
+            at.store(at.load(row + p), wide + j * k + p);
+          });
         }
-        column_strip<kTileCols>(x, y, rows, wide, k, k, n);
+        panel(x, y, rows, wide, k, k, n, columns);
         continue;
       }
     }
-    column_strip<kTileCols>(x, y, rows, strip, w_pitch, k, n);
+    panel(x, y, rows, from, w_pitch, k, n, columns);
   }
-  for (; n < last; ++n) column_strip<1>(x, y, rows, w + n * w_pitch, w_pitch, k, n);
 }
 
 }  // namespace HWY_NAMESPACE

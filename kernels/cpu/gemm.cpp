@@ -35,7 +35,7 @@ gpu::Status gemm_typed(gpu::HostStream& stream, const GemmArgs& args, const Matr
   const double column_cost = std::max(static_cast<double>(k * std::int64_t{sizeof(T)}) / 8.0,
                                       static_cast<double>(k * block) / 20.0) +
                              2.0 * static_cast<double>(block);
-  const std::int64_t columns = gpu::round_up(units_per_tile(w.rows.n, column_cost), kTileCols);
+  const std::int64_t columns = gpu::round_up(units_per_tile(w.rows.n, column_cost), kTileSums);
   const std::int64_t num_strips = gpu::ceil_div(w.rows.n, columns);
   const auto body = [&](std::int64_t tile_index) {
     constexpr std::int64_t kMaxBlock = 64;
