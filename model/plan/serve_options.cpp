@@ -274,6 +274,10 @@ Result<ParsedOptions, OptionsError> parse_options(const OptionSources& sources) 
       !is_json_object(options.default_chat_template_kwargs)) {
     problems.push_back("default-chat-template-kwargs: has to be a JSON object");
   }
+  if (std::any_of(options.cors_origin.begin(), options.cors_origin.end(),
+                  [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 127; })) {
+    problems.push_back("cors-origin: an origin holds no blank and no control character");
+  }
   if (!options.api_key_file.empty()) {
     const auto keys = sources.read_file ? sources.read_file(options.api_key_file) : std::nullopt;
     if (!keys) {

@@ -108,7 +108,7 @@ void resolve(const ModelConfig& config, const PlanOptions& options, gpu::Backend
 
 void check_options(const ModelConfig& config, const PlanOptions& options, const ServePlan& plan,
                    Violations& violations) {
-  violations.range("--max-seq-len", plan.max_seq_len, 1, config.max_positions,
+  violations.range("--max-seq-len", plan.max_seq_len, 2, config.max_positions,
                    "the model has " + std::to_string(config.max_positions) + " positions");
   violations.range("--max-batch-size", plan.max_batch_size, 1, kMostSequences,
                    "that many sequences decode in one step");

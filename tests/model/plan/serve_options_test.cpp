@@ -163,6 +163,7 @@ TEST(ServeOptions, ReadKeysFromAFileAndNeverShowThem) {
   EXPECT_NE(parsed->text.find("api-key = ***  (--api-key)"), std::string::npos);
   EXPECT_NE(parsed->text.find("port = 8888  (default)"), std::string::npos);
   EXPECT_FALSE(parse({"serve", "--api-key-file=k"}, {}, {{"k", "\n"}}).ok());
+  EXPECT_FALSE(parse({"serve", "--cors-origin=http://a\r\nX: y"}, {}, {}).ok());
 }
 
 TEST(ServeOptions, KnowTheirCommands) {

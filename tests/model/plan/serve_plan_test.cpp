@@ -172,8 +172,8 @@ struct Impossible {
 
 TEST(ServePlan, EveryViolationSaysWhatWhyAndTheValueNeeded) {
   const std::vector<Impossible> table{
-      {"--max-seq-len is 8193", "1 to 8192", [](PlanOptions& o) { o.max_seq_len = 8193; }},
-      {"--max-seq-len is 0", "1 to 8192", [](PlanOptions& o) { o.max_seq_len = 0; }},
+      {"--max-seq-len is 8193", "2 to 8192", [](PlanOptions& o) { o.max_seq_len = 8193; }},
+      {"--max-seq-len is 1", "2 to 8192", [](PlanOptions& o) { o.max_seq_len = 1; }},
       {"--max-batch-size is 0", "1 to", [](PlanOptions& o) { o.max_batch_size = 0; }},
       {"--max-prefill-tokens is 63", "64 to", [](PlanOptions& o) { o.max_prefill_tokens = 63; }},
       {"--max-prefill-tokens is 2147483647", "64 to",
