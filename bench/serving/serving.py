@@ -37,7 +37,7 @@ def prompt(length, seed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--binary", required=True)
-    parser.add_argument("--model", nargs="*", default=[], help="MODEL and flags for `atlas serve`")
+    parser.add_argument("--model", nargs=argparse.REMAINDER, default=[], help="last: MODEL and flags for `atlas serve`")
     parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()

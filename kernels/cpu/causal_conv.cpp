@@ -19,8 +19,9 @@ constexpr std::int64_t kChannels = 256;
 
 /// Working memory of one worker: the weights of its channels tap by tap, and the inputs before the segment.
 struct ConvScratch {
-  std::vector<float> weights;  ///< [taps, kChannels]
-  std::vector<float> history;  ///< [(taps-1)*dilation, kChannels], oldest first
+  std::vector<const float*> inputs;  ///< of one row, tap by tap
+  std::vector<float> weights;        ///< [taps, kChannels]
+  std::vector<float> history;        ///< [(taps-1)*dilation, kChannels], oldest first
 };
 
 /// y = act(sum_j w_j * x_j), taps ascending.
@@ -58,11 +59,10 @@ void convolve_segment(const RowBatch& batch, const CausalConvArgs& args, std::in
   };
 
   static thread_local ConvScratch scratch;
-  scratch.weights.assign(static_cast<std::size_t>(args.taps * kChannels), 0.0F);
+  scratch.weights.resize(static_cast<std::size_t>(args.taps * kChannels));
   for (std::int64_t c = 0; c < channels; ++c) {
-    for (std::int64_t j = 0; j < args.taps; ++j) {
-      scratch.weights[static_cast<std::size_t>(j * kChannels + c)] = w.row({first_channel + c})[j];
-    }
+    const float* const of_channel = w.row({first_channel + c});
+    for (std::int64_t j = 0; j < args.taps; ++j) scratch.weights.data()[j * kChannels + c] = of_channel[j];
   }
   // A copy, because the ring is written below. Positions before the sequence are zero, whatever the ring
   // holds.
@@ -72,14 +72,15 @@ void convolve_segment(const RowBatch& batch, const CausalConvArgs& args, std::in
     std::copy_n(ring_row(first_position - back), channels,
                 scratch.history.data() + (reach - back) * kChannels);
   }
-  std::vector<const float*> inputs(static_cast<std::size_t>(args.taps));
+  scratch.inputs.resize(static_cast<std::size_t>(args.taps));
+  const float** const inputs = scratch.inputs.data();
   for (std::int64_t t = 0; t < num_rows; ++t) {
     for (std::int64_t j = 0; j < args.taps; ++j) {
       const std::int64_t from = t - (args.taps - 1 - j) * args.dilation;
-      inputs[static_cast<std::size_t>(j)] = from >= 0 ? x.row({first_row + from}) + first_channel
-                                                      : scratch.history.data() + (reach + from) * kChannels;
+      inputs[j] = from >= 0 ? x.row({first_row + from}) + first_channel
+                            : scratch.history.data() + (reach + from) * kChannels;
     }
-    convolve(inputs.data(), scratch.weights.data(), args.taps, channels, args.activation,
+    convolve(inputs, scratch.weights.data(), args.taps, channels, args.activation,
              y.row({first_row + t}) + first_channel);
   }
   for (std::int64_t t = std::max<std::int64_t>(0, num_rows - args.ring_rows); t < num_rows; ++t) {
