@@ -221,6 +221,22 @@ TEST(System, EncodeAnswersFromAnotherThread) {
   EXPECT_EQ(size, 3U);
 }
 
+TEST(System, AnExceptionWhileEncodingIsAnsweredAndTheServerGoesOn) {
+  Server server;
+  ASSERT_TRUE(server.await_ready());
+  model::text::ChatInput chat;
+  chat.messages_json = "throw";
+  std::promise<model::RequestError> done;
+  server.system().engine().encode(std::make_shared<const Prompt>(chat),
+                                  [&](auto encoded) { done.set_value(encoded.error()); });
+  auto answer = done.get_future();
+  ASSERT_EQ(answer.wait_for(5s), std::future_status::ready);
+  const auto error = answer.get();
+  EXPECT_EQ(error.kind, model::RequestError::Kind::internal);
+  EXPECT_EQ(error.what, "template broke");
+  EXPECT_EQ(server.serve(text_request("a", 2)).choices.at(0).text, "bc");
+}
+
 TEST(System, AnExceptionInARequestIsItsOwnEngineErrorAndNobodyElseNotices) {
   Server server;
   ASSERT_TRUE(server.await_ready());
