@@ -1,11 +1,10 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "http/serve_command.h"
 #include "model/plan/serve_options.h"
+#include "model/plan/text_file.h"
 
 namespace {
 
@@ -19,11 +18,7 @@ model::OptionSources sources_of(int argc, char** argv, char** environment) {
     const auto equals = text.find('=');
     if (equals != std::string::npos) sources.environment[text.substr(0, equals)] = text.substr(equals + 1);
   }
-  sources.read_file = [](const std::string& path) -> std::optional<std::string> {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return std::nullopt;
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  };
+  sources.read_file = model::read_text_file;
   return sources;
 }
 

@@ -2,7 +2,6 @@
 
 #include <simdjson.h>
 #include <ctime>
-#include <fstream>
 #include <iterator>
 #include <optional>
 #include <thread>
@@ -10,6 +9,7 @@
 #include "gpu/device.h"
 #include "kernels/ops.h"
 #include "model/checkpoint/loader.h"
+#include "model/plan/text_file.h"
 #include "model/runner/runner.h"
 #include "model/text/chat_template.h"
 #include "model/text/tokenizer.h"
@@ -19,12 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using model::LoadError;
-
-std::optional<std::string> read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
 
 int num_workers(const model::ServeOptions& options) {
   return options.threads > 0 ? options.threads
@@ -67,7 +61,7 @@ std::optional<std::string> template_of_config(std::string_view json) {
 
 void read_tokenizer(const fs::path& folder, ServedModel& served, std::vector<std::string>& problems) {
   const fs::path path = folder / "tokenizer.json";
-  const auto json = read_file(path);
+  const auto json = model::read_text_file(path);
   if (!json) return;  // token ids only
   auto tokenizer = model::text::Tokenizer::from_json(*json, path.string());
   if (!tokenizer.ok()) return append(problems, std::move(tokenizer).error());
@@ -77,9 +71,9 @@ void read_tokenizer(const fs::path& folder, ServedModel& served, std::vector<std
 /// --chat-template, else chat_template.jinja, else the tokenizer's configuration.
 void read_template(const fs::path& folder, const std::string& named, ServedModel& served,
                    std::vector<std::string>& problems) {
-  const std::string config = read_file(folder / "tokenizer_config.json").value_or("");
+  const std::string config = model::read_text_file(folder / "tokenizer_config.json").value_or("");
   fs::path path = named.empty() ? folder / "chat_template.jinja" : fs::path(named);
-  auto source = read_file(path);
+  auto source = model::read_text_file(path);
   if (!source && !named.empty()) {
     problems.push_back("--chat-template " + named + ": cannot be read");
     return;
