@@ -13,6 +13,16 @@
 namespace actors {
 namespace {
 
+/// The encoder serves everybody: what one text provokes is that text's answer.
+model::Result<Engine::Encoded, model::RequestError> encode_or_say_why(const ServedModel& served,
+                                                                      const Prompt& prompt) {
+  try {
+    return encode_prompt(served, prompt);
+  } catch (const std::exception& error) {
+    return model::RequestError{model::RequestError::Kind::internal, error.what(), "", ""};
+  }
+}
+
 /// The seam to http/: turns calls from I/O threads into messages to health.
 class ActorEngine final : public Engine {
  public:
@@ -38,7 +48,7 @@ class ActorEngine final : public Engine {
               std::function<void(model::Result<Encoded, model::RequestError>)> done) override {
     EncodeJob job;
     job.run = [served = served_, prompt = std::move(prompt), done = std::move(done)] {
-      done(encode_prompt(*served, *prompt));
+      done(encode_or_say_why(*served, *prompt));
     };
     caf::anon_send(health_, std::move(job));
   }

@@ -1,9 +1,11 @@
 #include "http/connection.h"
 
+#include <spdlog/spdlog.h>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
 #include <cstdio>
+#include <exception>
 #include <stdexcept>
 #include <utility>
 
@@ -238,7 +240,12 @@ void Connection::dispatch() {
   });
   *place = exchange_;
   const auto exchange = exchange_;
-  context_->service(std::move(request), exchange);
+  try {
+    context_->service(std::move(request), exchange);
+  } catch (const std::exception& error) {  // this request's alone: the thread serves all of them
+    spdlog::error("request {}: {}", id_, error.what());
+    exchange->respond(openai::error_response(openai::engine_failure("", "")));
+  }
   if (eof_ && !exchange->ended()) return client_left();
   fill();
 }

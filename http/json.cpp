@@ -218,6 +218,15 @@ model::Result<Document, model::RequestError> Document::parse(std::string text) {
   return document;
 }
 
+model::Result<Document, model::RequestError> Document::parse_object(std::string text) {
+  auto document = parse(std::move(text));
+  if (document.ok() && !document->root().is(Json::Kind::object)) {
+    return model::RequestError{model::RequestError::Kind::invalid,
+                               "The request body has to be a JSON object.", "", "invalid_json"};
+  }
+  return document;
+}
+
 const Json* Json::find(std::string_view name) const {
   for (std::size_t i = keys.size(); i-- > 0;) {
     if (keys[i] == name) return &items[i];

@@ -32,6 +32,8 @@ std::string_view name_of(Json::Kind kind);  ///< "a string", "an object", …
 class Document {
  public:
   static model::Result<Document, model::RequestError> parse(std::string text);
+  /// A request's body: anything but an object is refused.
+  static model::Result<Document, model::RequestError> parse_object(std::string text);
   Document(Document&&) noexcept;
   Document& operator=(Document&&) noexcept;
   ~Document();

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "http/serve_command.h"
-#include "model/checkpoint/mapped_file.h"
 #include "model/plan/serve_options.h"
+#include "model/plan/text_file.h"
 
 namespace {
 
@@ -18,11 +18,7 @@ model::OptionSources sources_of(int argc, char** argv, char** environment) {
     const auto equals = text.find('=');
     if (equals != std::string::npos) sources.environment[text.substr(0, equals)] = text.substr(equals + 1);
   }
-  sources.read_file = [](const std::string& path) -> std::optional<std::string> {
-    auto text = model::read_small_file(path, 16 << 20);
-    if (!text.ok()) return std::nullopt;
-    return *std::move(text);
-  };
+  sources.read_file = model::read_text_file;
   return sources;
 }
 

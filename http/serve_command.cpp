@@ -30,6 +30,7 @@ using std::chrono::milliseconds;
 constexpr int kExitStart = 1;
 constexpr int kExitSignalBase = 128;
 constexpr milliseconds kFlush{2'000};
+constexpr milliseconds kTearDown{2'000};
 
 milliseconds from_seconds(double seconds) {
   return milliseconds(static_cast<std::int64_t>(seconds * 1000.0));
@@ -148,6 +149,21 @@ void flush_connections(Listener& listener) {
     std::this_thread::sleep_for(milliseconds(5));
 }
 
+/// Whatever the last steps of the process wait for (a device deep in a load or a step, a full stderr), they
+/// end.
+void leave_within(milliseconds time, int code) {
+  std::thread([time, code] {
+    std::this_thread::sleep_for(time);
+    std::_Exit(code);
+  }).detach();
+}
+
+/// Before nobody listens to signals any more: one more ends the process as it would any other.
+void restore_signals() {
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
+
 }  // namespace
 
 int run_serve(const model::ServeOptions& options, const Build& build) {
@@ -177,13 +193,16 @@ int run_serve(const model::ServeOptions& options, const Build& build) {
   const Ending end = ended.get();
   if (end.code != 0) {
     // The device may be gone or its thread stuck: nothing is torn down.
+    leave_within(kTearDown, end.code);
     if (!end.why.empty()) fail({end.why});
     spdlog::default_logger()->flush();
     std::_Exit(end.code);
   }
   flush_connections(**listener);
   spdlog::info("drained");
+  restore_signals();
   loop.stop();
+  leave_within(kTearDown, 0);
   system.reset();
   return 0;
 }

@@ -32,18 +32,9 @@ ChatPrompt read_chat(Fields& fields, const actors::ServedModel& served, const st
   return chat;
 }
 
-Parsed<Document> parse_object(const Request& request) {
-  auto document = Document::parse(request.body);
-  if (document.ok() && !document->root().is(Json::Kind::object)) {
-    return RequestError{RequestError::Kind::invalid, "The request body has to be a JSON object.", "",
-                        "invalid_json"};
-  }
-  return document;
-}
-
 Parsed<Prompt> parse_tokenize(const Request& request, const actors::ServedModel& served,
                               const std::string& default_kwargs) {
-  auto document = parse_object(request);
+  auto document = Document::parse_object(request.body);
   if (!document.ok()) return std::move(document).error();
   Fields fields(document->root());
   openai::read_model_name(fields, served);
@@ -61,7 +52,7 @@ Parsed<Prompt> parse_tokenize(const Request& request, const actors::ServedModel&
 
 Parsed<Prompt> parse_template(const Request& request, const actors::ServedModel& served,
                               const std::string& default_kwargs) {
-  auto document = parse_object(request);
+  auto document = Document::parse_object(request.body);
   if (!document.ok()) return std::move(document).error();
   Fields fields(document->root());
   openai::read_model_name(fields, served);
@@ -75,7 +66,7 @@ struct DetokenizeRequest {
   bool skip_special_tokens = false;
 };
 Parsed<DetokenizeRequest> parse_detokenize(const Request& request, const actors::ServedModel& served) {
-  auto document = parse_object(request);
+  auto document = Document::parse_object(request.body);
   if (!document.ok()) return std::move(document).error();
   Fields fields(document->root());
   openai::read_model_name(fields, served);

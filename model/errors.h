@@ -21,6 +21,7 @@ struct RequestError {
     unsupported,      ///< 501: a route or field that this build does not serve
     overloaded,       ///< 429: the queue is full
     unavailable,      ///< 503: loading, draining, failing (code says which)
+    internal,         ///< 500: our own mistake (an exception)
   };
   Kind kind = Kind::invalid;
   std::string what;

@@ -7,12 +7,13 @@ namespace {
 
 using Self = GpuStreamSelf::stateful_pointer<GpuStreamShell>;
 
+/// Everybody is told first: giving up a lost device's memory may take for ever.
 void lose(Self self, model::FatalError error) {
   auto& shell = self->state;
-  shell.settings.probe->detach();
-  shell.executor.reset();
   self->send<caf::message_priority::high>(shell.settings.health, EngineLost{error});
   self->send<caf::message_priority::high>(shell.settings.scheduler, EngineLost{std::move(error)});
+  shell.settings.probe->detach();
+  shell.executor.reset();
 }
 
 model::Result<model::StepResult, model::FatalError> execute(GpuStreamShell& shell,

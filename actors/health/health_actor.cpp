@@ -47,7 +47,6 @@ void tell(Self self, Engine::Ticket ticket, Message message) {
 void publish_failing(Self self, const PublishFailing& effect) {
   self->state.settings.word->set_failing(effect.reason);
   self->state.settings.metrics->count_fault(kind_of(effect.fault));
-  spdlog::critical("failing: {}", effect.reason);
 }
 
 void exit_process(Self self, ExitProcess& effect) {
@@ -68,6 +67,7 @@ void perform(Self self, HealthEffect& effect) {
                  [&](FailRequests& e) {
                    for (const auto& [ticket, request] : shell.requests)
                      self->send<kHigh>(request, EngineFailing{e.reason});
+                   spdlog::critical("failing: {}", e.reason);  // last: a full stderr holds nobody up
                  },
                  [&](ExpireRequest& e) { tell(self, e.ticket, RequestTimedOut{std::move(e.details)}); },
                  [&](ArmWatchdog& e) { shell.settings.watchdog->arm(e.within, e.code, e.reason); },

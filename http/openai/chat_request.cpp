@@ -44,12 +44,8 @@ void read_modalities(Fields& fields) {
 
 model::Result<ParsedRequest, model::RequestError> parse_chat_request(std::string body,
                                                                      const RequestContext& context) {
-  auto document = Document::parse(std::move(body));
+  auto document = Document::parse_object(std::move(body));
   if (!document.ok()) return std::move(document).error();
-  if (!document->root().is(Json::Kind::object)) {
-    return model::RequestError{model::RequestError::Kind::invalid,
-                               "The request body has to be a JSON object.", "", "invalid_json"};
-  }
   Fields fields(document->root());
   ParsedRequest parsed;
   parsed.generate = std::make_shared<actors::GenerateRequest>();

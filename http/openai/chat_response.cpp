@@ -115,14 +115,4 @@ std::string ChatFormat::delta_chunk(const actors::ChoiceDelta& delta, const std:
   return out;
 }
 
-std::string ChatFormat::end_chunk(const actors::ChoiceEnd& end, const std::string& usage) {
-  std::string out = opening(chunk_object());
-  out += R"("choices":[{"index":)" + std::to_string(end.index) + R"(,"delta":{},"logprobs":null,)";
-  append_end(out, end);
-  out += "}]";
-  append_usage_member(out, usage);
-  out += '}';
-  return out;
-}
-
 }  // namespace http::openai

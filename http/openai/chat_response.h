@@ -12,10 +12,10 @@ class ChatFormat final : public ResponseFormat {
   std::string first_chunk(std::int32_t index, const std::vector<model::TokenId>& prompt_ids,
                           const std::string& usage) override;
   std::string delta_chunk(const actors::ChoiceDelta& delta, const std::string& usage) override;
-  std::string end_chunk(const actors::ChoiceEnd& end, const std::string& usage) override;
 
  private:
   const char* chunk_object() const override { return "chat.completion.chunk"; }
+  const char* no_text() const override { return R"("delta":{})"; }
   void append_logprobs(std::string& out, const std::vector<actors::TokenDelta>& tokens) const;
   void append_logprob(std::string& out, std::string_view bytes, model::TokenId token, float logprob) const;
 };

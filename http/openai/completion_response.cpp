@@ -123,14 +123,4 @@ std::string CompletionFormat::delta_chunk(const actors::ChoiceDelta& delta, cons
   return out;
 }
 
-std::string CompletionFormat::end_chunk(const actors::ChoiceEnd& end, const std::string& usage) {
-  std::string out = opening(chunk_object());
-  out += R"("choices":[{"index":)" + std::to_string(end.index) + R"(,"text":"","logprobs":null,)";
-  append_end(out, end);
-  out += "}]";
-  append_usage_member(out, usage);
-  out += '}';
-  return out;
-}
-
 }  // namespace http::openai

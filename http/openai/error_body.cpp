@@ -35,8 +35,10 @@ ApiError api_error(const model::RequestError& error) {
       return {429, error.what, "rate_limit_exceeded", error.param, code_or(error, "rate_limit_exceeded")};
     case Kind::unavailable:
       return {503, error.what, "server_error", error.param, code_or(error, "overloaded")};
+    case Kind::internal:
+      return engine_failure(error.what, error.code);
   }
-  return {500, error.what, "server_error", "", "engine_error"};
+  return engine_failure(error.what, error.code);
 }
 
 ApiError engine_failure(const std::string& what, const std::string& code) {

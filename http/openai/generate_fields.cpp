@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <limits>
+
+#include "model/sampling/sampling_limits.h"
 
 namespace http::openai {
 namespace {
 
 constexpr std::size_t kMaxStops = 16;
 constexpr std::size_t kMaxStopBytes = 1024;
-constexpr std::size_t kMaxBiases = 1024;
-constexpr std::size_t kMaxStopTokens = 4096;
 constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 
 /// Served by no build yet, or meaningless here: silence would answer something else than was asked.
@@ -54,8 +55,9 @@ void read_sampling(Fields& fields, const RequestContext& context, model::Samplin
 void read_logit_bias(Fields& fields, std::int32_t vocab_size, model::SamplingParams& sampling) {
   const Json* map = fields.find("logit_bias", Json::Kind::object);
   if (map == nullptr) return;
-  if (map->items.size() > kMaxBiases) {
-    return fields.refuse("logit_bias", "logit_bias takes at most " + std::to_string(kMaxBiases) + " tokens.");
+  if (std::ssize(map->items) > model::kMaxBiases) {
+    return fields.refuse("logit_bias",
+                         "logit_bias takes at most " + std::to_string(model::kMaxBiases) + " tokens.");
   }
   for (std::size_t i = 0; i < map->items.size(); ++i) {
     const std::string_view key = map->keys[i];
@@ -99,9 +101,10 @@ void read_stops(Fields& fields, const RequestContext& context, actors::GenerateR
     }
   }
   if (const Json* ids = fields.find("stop_token_ids", Json::Kind::array)) {
-    if (ids->items.size() > kMaxStopTokens) {
-      fields.refuse("stop_token_ids",
-                    "stop_token_ids takes at most " + std::to_string(kMaxStopTokens) + " ids.");
+    // min_tokens bans them together with the model's own.
+    const auto most = model::kMaxBans - std::ssize(context.served->stop_tokens);
+    if (std::ssize(ids->items) > most) {
+      fields.refuse("stop_token_ids", "stop_token_ids takes at most " + std::to_string(most) + " ids.");
     } else {
       generate.stop_token_ids =
           read_token_ids(fields, *ids, "stop_token_ids", context.served->config.vocab_size);

@@ -29,6 +29,16 @@ std::string ResponseFormat::usage_json(const actors::Usage& usage) {
          "}}";
 }
 
+std::string ResponseFormat::end_chunk(const actors::ChoiceEnd& end, const std::string& usage) const {
+  std::string out = opening(chunk_object());
+  out += R"("choices":[{"index":)" + std::to_string(end.index) + ',' + no_text() + R"(,"logprobs":null,)";
+  append_end(out, end);
+  out += "}]";
+  append_usage_member(out, usage);
+  out += '}';
+  return out;
+}
+
 std::string ResponseFormat::usage_chunk(const std::string& usage) const {
   return opening(chunk_object()) + R"("choices":[],"usage":)" + usage + '}';
 }

@@ -49,7 +49,7 @@ class ResponseFormat {
   virtual std::string first_chunk(std::int32_t index, const std::vector<model::TokenId>& prompt_ids,
                                   const std::string& usage) = 0;
   virtual std::string delta_chunk(const actors::ChoiceDelta& delta, const std::string& usage) = 0;
-  virtual std::string end_chunk(const actors::ChoiceEnd& end, const std::string& usage) = 0;
+  std::string end_chunk(const actors::ChoiceEnd& end, const std::string& usage) const;
   std::string usage_chunk(const std::string& usage) const;
   std::string error_chunk(const std::string& error_object) const;
 
@@ -58,6 +58,7 @@ class ResponseFormat {
 
  protected:
   virtual const char* chunk_object() const = 0;
+  virtual const char* no_text() const = 0;  ///< the member of a choice whose chunk brings no text
   /// `{"id":…,"object":…,"created":…,"model":…,`
   std::string opening(const char* object) const;
   /// Closes a chunk: usage as asked for.

@@ -71,10 +71,10 @@ Problem check_sampling(const Feed& feed, const ServePlan& limits) {
     return str(sampling.num_logprobs) + " logprobs; " + str(kernels::kMaxTopLogprobs) + " are possible";
   if (feed.prompt_tokens < 0 || feed.prompt_tokens > limits.max_seq_len)
     return "a prompt of " + str(feed.prompt_tokens) + " tokens; max_seq_len is " + str(limits.max_seq_len);
-  if (std::ssize(sampling.logit_bias) > StepLimits::kMaxBiases)
-    return str(std::ssize(sampling.logit_bias)) + " logit biases; " + str(StepLimits::kMaxBiases) + " fit";
-  if (std::ssize(feed.bans) > StepLimits::kMaxBans)
-    return str(std::ssize(feed.bans)) + " bans; " + str(StepLimits::kMaxBans) + " fit";
+  if (std::ssize(sampling.logit_bias) > kMaxBiases)
+    return str(std::ssize(sampling.logit_bias)) + " logit biases; " + str(kMaxBiases) + " fit";
+  if (std::ssize(feed.bans) > kMaxBans)
+    return str(std::ssize(feed.bans)) + " bans; " + str(kMaxBans) + " fit";
   const auto known = [&](TokenId token) { return token >= 0 && token < limits.vocab_size; };
   for (const auto& [token, bias] : sampling.logit_bias)
     if (!known(token)) return "logit_bias token id " + str(token) + " is not in the vocabulary";

@@ -22,8 +22,7 @@ gpu::Bytes staging_bytes(const StepLimits& limits) {
           limits.feeds * 3 * kIndex +                    // segments
           limits.new_pages * kIndex +
           limits.logits_rows * (kIndex + std::int64_t{sizeof(kernels::RowSampling)}) +
-          limits.feeds * (StepLimits::kMaxBiases * std::int64_t{sizeof(kernels::TokenBias)} +
-                          StepLimits::kMaxBans * kIndex) +
+          limits.feeds * (kMaxBiases * std::int64_t{sizeof(kernels::TokenBias)} + kMaxBans * kIndex) +
           kSections * kPadding};
 }
 

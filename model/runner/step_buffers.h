@@ -4,6 +4,7 @@
 #include "kernels/sampling.h"
 #include "model/arch/model_config.h"
 #include "model/plan/serve_plan.h"
+#include "model/sampling/sampling_limits.h"
 
 namespace model {
 
@@ -14,8 +15,6 @@ struct StepLimits {
   std::int32_t feeds = 0;  ///< a slot is fed at most once a step
   std::int32_t logits_rows = 0;
   std::int64_t new_pages = 0;
-  /// Of one feed. More of either is refused: they travel with every step.
-  static constexpr std::int32_t kMaxBiases = 1024, kMaxBans = 256;
 };
 StepLimits step_limits(const ServePlan& plan);
 

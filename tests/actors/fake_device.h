@@ -179,6 +179,8 @@ struct ExecutorControl {
   Gate load{false};                       ///< the factory waits here
   std::atomic<bool> stop_at_gate{false};  ///< steps wait at `step`
   Gate step{false};
+  std::atomic<bool> stop_at_end{false};  ///< destroying the executor waits at `end`
+  Gate end{false};
   std::atomic<bool> fatal{false};  ///< the next step loses the device
   std::atomic<bool> warm_up_fails{false};
   std::atomic<bool> step_error{false};  ///< every feed of the next step fails
@@ -191,6 +193,9 @@ class FakeExecutor final : public model::StepExecutor {
  public:
   FakeExecutor(std::shared_ptr<ExecutorControl> control, std::int32_t block_size, FakeDevice::Sampler sampler)
       : control_(std::move(control)), device_(block_size, std::move(sampler)) {}
+  ~FakeExecutor() override {
+    if (control_->stop_at_end) control_->end.pass();
+  }
 
   model::Result<model::StepResult, model::FatalError> step(const model::StepPlan& plan) override {
     const bool warm_up = plan.number == 0;

@@ -59,6 +59,7 @@ class Server {
   ~Server() {
     control_->load.open();
     control_->step.open();
+    control_->end.open();
     system_.reset();
     EXPECT_EQ(control_->breaches, std::vector<std::string>{});
   }
@@ -218,6 +219,22 @@ TEST(System, EncodeAnswersFromAnotherThread) {
   const auto [thread, size] = answer.get();
   EXPECT_NE(thread, std::this_thread::get_id());
   EXPECT_EQ(size, 3U);
+}
+
+TEST(System, AnExceptionWhileEncodingIsAnsweredAndTheServerGoesOn) {
+  Server server;
+  ASSERT_TRUE(server.await_ready());
+  model::text::ChatInput chat;
+  chat.messages_json = "throw";
+  std::promise<model::RequestError> done;
+  server.system().engine().encode(std::make_shared<const Prompt>(chat),
+                                  [&](auto encoded) { done.set_value(encoded.error()); });
+  auto answer = done.get_future();
+  ASSERT_EQ(answer.wait_for(5s), std::future_status::ready);
+  const auto error = answer.get();
+  EXPECT_EQ(error.kind, model::RequestError::Kind::internal);
+  EXPECT_EQ(error.what, "template broke");
+  EXPECT_EQ(server.serve(text_request("a", 2)).choices.at(0).text, "bc");
 }
 
 TEST(System, AnExceptionInARequestIsItsOwnEngineErrorAndNobodyElseNotices) {
@@ -384,6 +401,20 @@ TEST(System, ALostDeviceFailsTheWordThenTheRequestsThenTheProcess) {
   EXPECT_EQ(server.serve(text_request("a", 1)).failed->code, "gpu_fault");
   EXPECT_EQ(server.exit(), (std::pair<int, std::string>{70, "injected: device lost"}));
   EXPECT_EQ(server.system().health().state(), ProcessState::failing);  // probes read it to the end
+}
+
+TEST(System, ALostDeviceThatHangsWhileItIsGivenUpHoldsNobodyUp) {
+  Server::Settings settings;
+  settings.options.fatal_grace = 100ms;
+  Server server(settings);
+  ASSERT_TRUE(server.await_ready());
+  server.control().stop_at_end = true;
+  server.control().fatal = true;
+  auto running = server.submit(text_request("a", 20));
+  server.control().end.await_visitor();  // the device's memory and context never come free
+  EXPECT_EQ(server.exit().first, 70);
+  ASSERT_TRUE(running->await_end());
+  EXPECT_EQ(running->copy().error_code, "gpu_fault");
 }
 
 TEST(System, AHangIsFatalAfterTheStepDeadline) {

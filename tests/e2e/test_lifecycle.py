@@ -4,7 +4,7 @@ import signal
 import socket
 import subprocess
 
-from conftest import BINARY, MINI, TINY
+from conftest import BINARY, MINI, ROOT, TINY
 
 LONG = {"prompt": [5, 6, 7], "max_tokens": 4000, "ignore_eos": True, "temperature": 0, "stream": True}
 
@@ -32,6 +32,16 @@ def test_a_second_signal_cuts_the_drain(start):
     stream.recv(1)
     atlas.popen.send_signal(signal.SIGTERM)
     atlas.until(lambda: "draining" in atlas.output)
+    assert atlas.terminate() in (143, -signal.SIGTERM)
+
+
+def test_a_second_signal_ends_a_server_whose_device_is_still_loading(start, tmp_path):
+    config = json.loads((ROOT / "tests/fixtures/tiny-llama/config.json").read_text())
+    config.update(hidden_size=2048, intermediate_size=8192, num_hidden_layers=10, num_attention_heads=32, num_key_value_heads=8, head_dim=64)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    atlas = start("--load-format=dummy", model=tmp_path, wait="listening")
+    atlas.popen.send_signal(signal.SIGTERM)
+    atlas.wait_for_line("drained")
     assert atlas.terminate() in (143, -signal.SIGTERM)
 
 

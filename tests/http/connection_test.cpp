@@ -63,6 +63,23 @@ TEST(Connection, AnswersOneRequestAfterTheOtherOnTheSameConnection) {
   EXPECT_TRUE(again.has("Connection: keep-alive"));
 }
 
+TEST(Connection, AnswersAServiceThatThrowsAndGoesOn) {
+  IoLoop loop;
+  auto listener = *Listener::bind(loop, {});
+  listener->start(
+      [](const std::shared_ptr<const Request>& request, const std::shared_ptr<Exchange>& exchange) {
+        if (request->path == "/throw") throw std::runtime_error("no memory");
+        exchange->respond({200, "{}"});
+      });
+  loop.start();
+  Client client(listener->port());
+  const auto answer = client.get("/throw");
+  EXPECT_EQ(answer.status, 500);
+  EXPECT_NE(answer.body.find("engine_error"), std::string::npos);
+  EXPECT_EQ(client.get("/other").status, 200);
+  loop.stop();
+}
+
 TEST(Connection, AnswersPipelinedRequestsInOrder) {
   Server server;
   Client client(server.port());

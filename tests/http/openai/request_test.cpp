@@ -2,6 +2,7 @@
 
 #include "http/openai/chat_request.h"
 #include "http/openai/completion_request.h"
+#include "model/sampling/sampling_limits.h"
 #include "tests/http/fake_engine.h"
 #include "tests/http/fake_text.h"
 
@@ -31,6 +32,20 @@ struct Given {
   std::shared_ptr<actors::ServedModel> served = fake_model();
   RequestContext context;
 };
+
+TEST(ChatRequest, TakesAsManyStopTokensAsAStepCanBan) {
+  Given given;
+  given.served->stop_tokens = {0, 1};
+  const auto with = [&](std::int32_t num_ids) {
+    std::string ids = "5";
+    for (std::int32_t i = 1; i < num_ids; ++i) ids += ",5";
+    return given.chat(R"("min_tokens":1,"stop_token_ids":[)" + ids + ']');
+  };
+  EXPECT_TRUE(with(model::kMaxBans - 2).ok());
+  const auto refused = with(model::kMaxBans - 1);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().param, "stop_token_ids");
+}
 
 TEST(ChatRequest, FillsInDefaults) {
   const auto parsed = Given().chat("");

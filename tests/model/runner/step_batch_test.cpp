@@ -142,7 +142,7 @@ TEST_F(StepBatchTest, NewPagesAreAppendedToTheSlotsTable) {
 TEST_F(StepBatchTest, TheLargestStepFitsTheStaging) {
   std::vector<Feed> feeds;
   auto sampling = std::make_shared<SamplingParams>();
-  sampling->logit_bias.assign(StepLimits::kMaxBiases, {1, 1.0F});
+  sampling->logit_bias.assign(kMaxBiases, {1, 1.0F});
   for (StateSlot slot = 0; slot < 4; ++slot) {
     const bool prefill = slot == 0;
     Feed wide = feed(slot, prefill ? Form::prefill : Form::decode, 0,
@@ -152,7 +152,7 @@ TEST_F(StepBatchTest, TheLargestStepFitsTheStaging) {
                                           1),
                      {0, 1});
     wide.sampling = sampling;
-    wide.bans.assign(StepLimits::kMaxBans, 2);
+    wide.bans.assign(kMaxBans, 2);
     wide.new_pages.assign(16, 3);
     feeds.push_back(wide);
   }
