@@ -238,9 +238,20 @@ void Connection::dispatch() {
   });
   *place = exchange_;
   const auto exchange = exchange_;
-  context_->service(std::move(request), exchange);
+  serve(std::move(request));
   if (eof_ && !exchange->ended()) return client_left();
   fill();
+}
+
+/// A large body waits for the worker, which owns nothing of it: when the client leaves, so does the body.
+void Connection::serve(std::shared_ptr<const Request> request) {
+  if (request->body.size() <= context_->limits.max_inline_body_bytes)
+    return context_->service(std::move(request), exchange_);
+  job_ = std::make_shared<Worker::Job>(
+      [context = context_, request = std::move(request), exchange = exchange_]() mutable {
+        if (!exchange->ended()) context->service(std::move(request), std::move(exchange));
+      });
+  context_->worker.post(job_);
 }
 
 // Answering
@@ -288,25 +299,23 @@ void Connection::balance() {
   const auto& limits = context_->limits;
   if (!paused_ && waiting > limits.max_stream_bytes) {
     paused_ = true;
-    if (exchange_->flow().pause) exchange_->flow().pause();
+    exchange_->pause();
   } else if (paused_ && waiting <= limits.resume_stream_bytes) {
     paused_ = false;
-    if (exchange_->flow().resume) exchange_->flow().resume();
+    exchange_->resume();
   }
 }
 
 void Connection::finish_answer() {
   exchange_.reset();
+  job_.reset();
   if (!keep_alive_) return linger();
   next_request();
 }
 
 void Connection::client_left() {
-  const auto exchange = std::exchange(exchange_, nullptr);
-  if (exchange && !exchange->ended()) {
-    exchange->abandon();
-    if (exchange->flow().client_gone) exchange->flow().client_gone();
-  }
+  job_.reset();
+  if (const auto exchange = std::exchange(exchange_, nullptr)) exchange->abandon();
   close();
 }
 

@@ -14,11 +14,13 @@
 
 #include "http/connection_exchange.h"
 #include "http/connection_limits.h"
+#include "http/io_loop_worker.h"
 
 namespace http {
 
-/// What all connections of a listener share. Used by the I/O thread alone.
+/// What all connections of a listener share. Used by the I/O thread alone, except the service.
 struct ConnectionContext {
+  Worker& worker;
   Service service;
   ConnectionLimits limits;
   std::mt19937_64 random{std::random_device{}()};
@@ -57,6 +59,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t parse_received(Error& error);
   bool accept_head();
   void dispatch();
+  void serve(std::shared_ptr<const Request> request);
   void refuse(int status, const std::string& message, const std::string& code);
   void refuse(const Error& error);
 
@@ -89,7 +92,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Clock::time_point body_began_;
 
   std::shared_ptr<ConnectionExchange> exchange_;
-  bool head_only_ = false;  // HEAD
+  std::shared_ptr<Worker::Job> job_;  // serves a large body; dropped with the exchange
+  bool head_only_ = false;            // HEAD
   bool http_1_0_ = false;
   bool keep_alive_ = false;
   bool streaming_ = false;

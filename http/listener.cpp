@@ -19,14 +19,12 @@ using asio::ip::tcp;
 using Error = boost::system::error_code;
 
 struct Listener::Impl : std::enable_shared_from_this<Listener::Impl> {
-  Impl(asio::io_context& context, const ListenOptions& wanted)
-      : io(context),
-        acceptor(context),
-        retry(context),
+  Impl(IoLoop::Impl& loop, const ListenOptions& wanted)
+      : io(loop.context),
+        acceptor(loop.context),
+        retry(loop.context),
         options(wanted),
-        shared(std::make_shared<ConnectionContext>()) {
-    shared->limits = options.limits;
-  }
+        shared(std::make_shared<ConnectionContext>(loop.worker, Service(), wanted.limits)) {}
 
   Error open(const tcp::endpoint& endpoint);
   void accept();
@@ -118,7 +116,7 @@ model::Result<std::unique_ptr<Listener>, model::LoadError> Listener::bind(IoLoop
   const auto address =
       asio::ip::make_address(options.host == "localhost" ? "127.0.0.1" : options.host, error);
   if (error) return model::LoadError{{"--host " + options.host + ": not an IPv4 or IPv6 address"}};
-  auto impl = std::make_shared<Impl>(loop.impl().context, options);
+  auto impl = std::make_shared<Impl>(loop.impl(), options);
   error = impl->open({address, static_cast<std::uint16_t>(options.port)});
   if (error) {
     const bool taken = error == asio::error::address_in_use;

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
 #include "http/listener.h"
 #include "http/service.h"
 #include "tests/http/client.h"
@@ -39,6 +44,53 @@ struct Server {
   std::shared_ptr<actors::ServedModel> served = fake_model();
   std::unique_ptr<Listener> listener;
 };
+
+/// A listener whose service is the test's: /blocked waits until it is released, anything else is noted and
+/// answered with its path.
+struct BlockableServer {
+  BlockableServer() {
+    auto bound = Listener::bind(loop, {});
+    EXPECT_TRUE(bound.ok());
+    listener = std::move(*bound);
+    listener->start([this](const auto& request, const auto& exchange) { serve(*request, *exchange); });
+    loop.start();
+  }
+  ~BlockableServer() {
+    release();
+    loop.stop();
+  }
+  int port() const { return listener->port(); }
+
+  void serve(const Request& request, Exchange& exchange) {
+    std::unique_lock lock(mutex);
+    served.push_back(request.path);
+    changed.notify_all();
+    if (request.path == "/blocked") changed.wait_for(lock, 10s, [this] { return released; });
+    exchange.respond({200, request.path});
+  }
+  void release() {
+    const std::lock_guard lock(mutex);
+    released = true;
+    changed.notify_all();
+  }
+  bool has_begun(const std::string& path) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, 5s, [&] { return std::count(served.begin(), served.end(), path) > 0; });
+  }
+  bool has_already_begun(const std::string& path) {
+    const std::lock_guard lock(mutex);
+    return std::count(served.begin(), served.end(), path) > 0;
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::string> served;
+  bool released = false;
+  IoLoop loop;
+  std::unique_ptr<Listener> listener;
+};
+
+const std::string kLargeBody(100'000, ' ');
 
 constexpr const char* kChat = R"({"model":"mini","messages":[{"role":"user","content":"hi"}],"stream":true})";
 constexpr const char* kPlainChat = R"({"model":"mini","messages":[{"role":"user","content":"hi"}]})";
@@ -437,6 +489,95 @@ TEST(Connection, EndsAnOpenStreamWhenItsRequestActorDies) {
   EXPECT_NE(answer.body.find("\"finish_reason\":\"error\""), std::string::npos);
   EXPECT_NE(answer.body.find("\"code\":\"engine_error\""), std::string::npos);
   EXPECT_TRUE(answer.body.ends_with("data: [DONE]\n\n"));
+}
+
+TEST(Connection, AnswersALargeBodyInItsPlaceAmongOthers) {
+  Server server;
+  Client client(server.port());
+  client.post("/tokenize", R"({"prompt":")" + std::string(200'000, 'a') + R"("})");
+  client.send("GET /health HTTP/1.1\r\nHost: t\r\n\r\n");
+  EXPECT_TRUE(client.read().body.starts_with(R"({"count":200000,)"));
+  EXPECT_EQ(client.read().body, R"({"status":"ready"})");
+}
+
+TEST(Connection, TellsTheEngineWhenTheClientOfALargeBodyLeaves) {
+  Server server;
+  Client client(server.port());
+  client.post("/v1/chat/completions", kPlainChat + kLargeBody);
+  ASSERT_NE(server.engine.sink(1), nullptr);
+  client.leave();
+  EXPECT_TRUE(server.engine.heard("gone", 1));
+}
+
+TEST(Connection, AnswersProbesAndSmallBodiesWhileALargeBodyIsServed) {
+  BlockableServer server;
+  Client large(server.port());
+  large.post("/blocked", kLargeBody);
+  ASSERT_TRUE(server.has_begun("/blocked"));
+  Client probe(server.port());
+  EXPECT_EQ(probe.get("/livez").body, "/livez");
+  probe.post("/small", "{}");
+  EXPECT_EQ(probe.read().body, "/small");
+  server.release();
+  EXPECT_EQ(large.read().body, "/blocked");
+}
+
+TEST(Connection, ForgetsALargeBodyWhoseClientLeavesBeforeItsTurn) {
+  BlockableServer server;
+  Client first(server.port());
+  first.post("/blocked", kLargeBody);
+  ASSERT_TRUE(server.has_begun("/blocked"));
+  Client leaver(server.port());
+  leaver.post("/given-up", kLargeBody);
+  leaver.leave();
+  Client last(server.port());
+  EXPECT_EQ(last.get("/livez").status, 200);
+  for (int i = 0; i < 10'000 && server.listener->num_connections() > 2; ++i) last.get("/livez");
+  EXPECT_EQ(server.listener->num_connections(), 2U);
+  last.post("/last", kLargeBody);
+  server.release();
+  EXPECT_EQ(first.read().body, "/blocked");
+  EXPECT_EQ(last.read().body, "/last");
+  EXPECT_FALSE(server.has_already_begun("/given-up"));
+}
+
+TEST(Connection, WindsDownAfterALargeBodyThatWaits) {
+  BlockableServer server;
+  Client first(server.port());
+  first.post("/blocked", kLargeBody);
+  ASSERT_TRUE(server.has_begun("/blocked"));
+  Client idle(server.port());
+  EXPECT_EQ(idle.get("/livez").status, 200);
+  server.listener->stop();
+  EXPECT_TRUE(idle.closed_by_server());
+  server.release();
+  const auto answer = first.read();
+  EXPECT_EQ(answer.body, "/blocked");
+  EXPECT_TRUE(answer.has("Connection: close"));
+  EXPECT_TRUE(first.closed_by_server());
+}
+
+TEST(Connection, TellsAWatcherThatComesLateWhatHappenedBefore) {
+  std::string heard;
+  const Exchange::Flow flow{[&] { heard += "gone "; }, [&] { heard += "pause "; },
+                            [&] { heard += "resume "; }};
+  ConnectionExchange left([] {});
+  left.abandon();
+  left.watch(flow);
+  EXPECT_EQ(std::exchange(heard, ""), "gone ");
+  ConnectionExchange slow([] {});
+  slow.open_stream({});
+  slow.pause();
+  slow.watch(flow);
+  slow.resume();
+  slow.abandon();
+  slow.abandon();
+  EXPECT_EQ(std::exchange(heard, ""), "pause resume gone ");
+  ConnectionExchange answered([] {});
+  answered.respond({});
+  answered.abandon();
+  answered.watch(flow);
+  EXPECT_EQ(heard, "");
 }
 
 TEST(Connection, SpeaksToHttp10WithoutChunks) {
