@@ -47,6 +47,15 @@ void Connection::wind_down() {
   });
 }
 
+std::optional<Connection::Clock::time_point> Connection::idle_since() const {
+  return state_ == State::idle ? std::optional(idle_since_) : std::nullopt;
+}
+
+bool Connection::has_unread() const {
+  Error ignored;
+  return socket_.available(ignored) > 0;
+}
+
 // Reading
 // ------------------------------------------------------------------------------------------------------------
 
@@ -88,6 +97,7 @@ void Connection::on_filled(const Error& error, std::size_t size) {
 void Connection::next_request() {
   if (received_.size() == 0) {
     state_ = State::idle;
+    idle_since_ = Clock::now();
     if (eof_ || winding_down_) return close();
     expire_after(context_->limits.idle_timeout);
     return fill();

@@ -37,11 +37,18 @@ struct ConnectionContext {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using Socket = boost::asio::ip::tcp::socket;
+  using Clock = std::chrono::steady_clock;
   Connection(Socket socket, std::shared_ptr<ConnectionContext> context);
 
   void start();
   /// The process ends: an idle connection closes now, another after its answer. Any thread.
   void wind_down();
+  /// Since when it waits for the first byte of a request; null while it is at one. I/O thread.
+  std::optional<Clock::time_point> idle_since() const;
+  /// Whether a byte has come that was not yet read. I/O thread.
+  bool has_unread() const;
+  /// An idle connection makes room for another. I/O thread.
+  void give_way() { close(); }
   /// Called once, on the strand.
   void on_closed(std::function<void()> callback) { on_closed_ = std::move(callback); }
 
@@ -50,7 +57,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   enum class AfterWrite { read_on, answer_on, linger };
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   using Error = boost::system::error_code;
-  using Clock = std::chrono::steady_clock;
 
   void fill();
   void on_filled(const Error& error, std::size_t size);
@@ -83,6 +89,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<ConnectionContext> context_;
   std::function<void()> on_closed_;
   State state_ = State::idle;
+  Clock::time_point idle_since_ = Clock::now();
 
   bool reading_ = false;
   bool eof_ = false;

@@ -29,6 +29,7 @@ struct Listener::Impl : std::enable_shared_from_this<Listener::Impl> {
   Error open(const tcp::endpoint& endpoint);
   void accept();
   void on_accepted(const Error& error, tcp::socket socket);
+  std::shared_ptr<Connection> longest_idle() const;
   void refuse(tcp::socket socket);
   void stop();
 
@@ -68,8 +69,12 @@ void Listener::Impl::on_accepted(const Error& error, tcp::socket socket) {
     return;
   }
   if (connections.size() >= options.max_connections) {
-    refuse(std::move(socket));
-    return accept();
+    const auto idle = longest_idle();
+    if (!idle) {
+      refuse(std::move(socket));
+      return accept();
+    }
+    idle->give_way();
   }
   Error ignored;
   socket.set_option(tcp::no_delay(true), ignored);
@@ -85,6 +90,17 @@ void Listener::Impl::on_accepted(const Error& error, tcp::socket socket) {
   });
   connection->start();
   accept();
+}
+
+/// Connections that are held and not used must not keep out a probe. One whose request is on its way stays.
+std::shared_ptr<Connection> Listener::Impl::longest_idle() const {
+  std::shared_ptr<Connection> longest;
+  for (const auto& connection : connections) {
+    const auto since = connection->idle_since();
+    if (since && (!longest || since < longest->idle_since()) && !connection->has_unread())
+      longest = connection;
+  }
+  return longest;
 }
 
 /// Says why in one write that a fresh socket always takes, and closes.

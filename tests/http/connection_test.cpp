@@ -595,17 +595,48 @@ TEST(Connection, SpeaksToHttp10WithoutChunks) {
   EXPECT_TRUE(client.closed_by_server());
 }
 
-TEST(Listener, RefusesConnectionsBeyondItsLimitWithAReason) {
+TEST(Listener, RefusesConnectionsBeyondItsLimitWithAReasonWhenAllAreBusy) {
   ListenOptions options;
-  options.max_connections = 1;
+  options.max_connections = 2;
   Server server(options);
-  Client first(server.port());
-  EXPECT_EQ(first.get("/health").status, 200);
-  Client second(server.port());
-  const auto answer = second.read();
+  Client streaming(server.port());
+  streaming.post("/v1/chat/completions", kChat);
+  auto* sink = server.engine.sink(1);
+  ASSERT_NE(sink, nullptr);
+  Client sending(server.port());
+  sending.send("POST /tokenize HTTP/1.1\r\nHost: t\r\nContent-Length: 14\r\nExpect: 100-continue\r\n\r\n");
+  EXPECT_EQ(sending.until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  Client refused(server.port());
+  const auto answer = refused.read();
   EXPECT_EQ(answer.status, 503);
-  EXPECT_TRUE(second.closed_by_server());
-  EXPECT_EQ(first.get("/health").status, 200);
+  EXPECT_TRUE(refused.closed_by_server());
+  sending.send(R"({"prompt":"a"})");
+  EXPECT_EQ(sending.read().status, 200);
+  sink->start({{{1}}, {}});
+  finish(*sink);
+  EXPECT_TRUE(streaming.read().body.ends_with("data: [DONE]\n\n"));
+}
+
+TEST(Listener, ClosesTheLongestIdleConnectionForANewOne) {
+  ListenOptions options;
+  options.max_connections = 3;
+  Server server(options);
+  Client busy(server.port());
+  busy.post("/v1/chat/completions", kChat);
+  ASSERT_NE(server.engine.sink(1), nullptr);
+  Client silent(server.port());
+  Client kept(server.port());
+  EXPECT_EQ(kept.get("/health").status, 200);
+  Client third(server.port());
+  EXPECT_EQ(third.get("/livez").status, 200);
+  EXPECT_TRUE(silent.closed_by_server());
+  EXPECT_EQ(kept.get("/health").status, 200);  // from now on idle for a shorter time than the third
+  Client fourth(server.port());
+  EXPECT_EQ(fourth.get("/livez").status, 200);
+  EXPECT_TRUE(third.closed_by_server());
+  EXPECT_EQ(kept.get("/health").status, 200);
+  EXPECT_EQ(server.listener->num_connections(), 3U);
+  EXPECT_FALSE(server.engine.already_heard("gone", 1));
 }
 
 TEST(Listener, NamesAPortThatIsInUse) {
