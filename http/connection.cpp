@@ -20,6 +20,10 @@ namespace {
 /// done.
 constexpr std::size_t kMaxPipelinedBytes = 64 * 1024;
 
+/// A body of up to so many bytes is copied behind its head and leaves with it in one write. Copying tens of
+/// MiB would keep other clients waiting.
+constexpr std::size_t kMaxCopiedBytes = 64 * 1024;
+
 void append_chunk(std::string& out, std::string_view bytes) {
   char size[24];
   const int length = std::snprintf(size, sizeof size, "%zx\r\n", bytes.size());
@@ -278,9 +282,15 @@ void Connection::answer() {
   if (winding_down_) keep_alive_ = false;
   const Persistence persistence = keep_alive_ ? Persistence::keep_alive : Persistence::close;
   std::string bytes;
+  std::string more;
   if (news.response) {
     bytes = response_head(*news.response, id_, Framing::content_length, persistence);
-    if (!head_only_) bytes += news.response->body;
+    auto& body = news.response->body;
+    if (!head_only_ && body.size() > kMaxCopiedBytes) {
+      more = std::move(body);
+    } else if (!head_only_) {
+      bytes += body;
+    }
   }
   if (news.head) {
     streaming_ = true;
@@ -298,7 +308,7 @@ void Connection::answer() {
   }
   if (news.ended && streaming_ && chunked_) bytes += "0\r\n\r\n";
   last_write_ = news.ended;
-  if (!bytes.empty()) return write(std::move(bytes), AfterWrite::answer_on);
+  if (!bytes.empty()) return write(std::move(bytes), AfterWrite::answer_on, std::move(more));
   if (last_write_) return finish_answer();
   if (streaming_) expire_after(context_->limits.ping_interval);
 }
@@ -329,9 +339,10 @@ void Connection::client_left() {
   close();
 }
 
-void Connection::write(std::string bytes, AfterWrite then) {
+void Connection::write(std::string bytes, AfterWrite then, std::string more) {
   writing_ = true;
   out_ = std::move(bytes);
+  more_ = std::move(more);
   written_ = 0;
   then_ = then;
   write_rest();
@@ -350,6 +361,11 @@ void Connection::on_written(const Error& error, std::size_t size) {
   written_ += size;
   if (written_ < out_.size()) {
     if (exchange_) balance();
+    return write_rest();
+  }
+  if (!more_.empty()) {
+    out_ = std::exchange(more_, std::string());
+    written_ = 0;
     return write_rest();
   }
   writing_ = false;

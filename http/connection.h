@@ -74,7 +74,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void balance();
   void finish_answer();
   void client_left();
-  void write(std::string bytes, AfterWrite then);
+  void write(std::string bytes, AfterWrite then, std::string more = "");
   void write_rest();
   void on_written(const Error& error, std::size_t size);
 
@@ -112,6 +112,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   bool writing_ = false;
   std::string out_;
+  std::string more_;  // is written when `out_` is
   std::size_t written_ = 0;
   AfterWrite then_ = AfterWrite::read_on;
 

@@ -45,8 +45,11 @@ struct Server {
   std::unique_ptr<Listener> listener;
 };
 
-/// A listener whose service is the test's: /blocked waits until it is released, anything else is noted and
-/// answered with its path.
+const std::string kLargeBody(100'000, ' ');
+const std::string kLargeAnswer(300'000, 'x');
+
+/// A listener whose service is the test's: /blocked waits until it is released; /large has a large answer,
+/// others their path.
 struct BlockableServer {
   BlockableServer() {
     auto bound = Listener::bind(loop, {});
@@ -66,7 +69,7 @@ struct BlockableServer {
     served.push_back(request.path);
     changed.notify_all();
     if (request.path == "/blocked") changed.wait_for(lock, 10s, [this] { return released; });
-    exchange.respond({200, request.path});
+    exchange.respond({200, request.path == "/large" ? kLargeAnswer : request.path});
   }
   void release() {
     const std::lock_guard lock(mutex);
@@ -89,8 +92,6 @@ struct BlockableServer {
   IoLoop loop;
   std::unique_ptr<Listener> listener;
 };
-
-const std::string kLargeBody(100'000, ' ');
 
 constexpr const char* kChat = R"({"model":"mini","messages":[{"role":"user","content":"hi"}],"stream":true})";
 constexpr const char* kPlainChat = R"({"model":"mini","messages":[{"role":"user","content":"hi"}]})";
@@ -486,7 +487,12 @@ TEST(Connection, EndsAnOpenStreamWhenItsRequestActorDies) {
   sink->start({{{1}}, {}});
   server.engine.drop(1);
   const auto answer = client.read();
-  EXPECT_NE(answer.body.find("\"finish_reason\":\"error\""), std::string::npos);
+  const auto reason = answer.body.find("\"finish_reason\":\"error\"");
+  const auto error = answer.body.find("\"error\":{");
+  ASSERT_NE(reason, std::string::npos);
+  ASSERT_NE(error, std::string::npos);
+  EXPECT_LT(reason, error);
+  EXPECT_EQ(error, answer.body.rfind("\"error\":{"));  // one event carries it
   EXPECT_NE(answer.body.find("\"code\":\"engine_error\""), std::string::npos);
   EXPECT_TRUE(answer.body.ends_with("data: [DONE]\n\n"));
 }
@@ -496,8 +502,21 @@ TEST(Connection, AnswersALargeBodyInItsPlaceAmongOthers) {
   Client client(server.port());
   client.post("/tokenize", R"({"prompt":")" + std::string(200'000, 'a') + R"("})");
   client.send("GET /health HTTP/1.1\r\nHost: t\r\n\r\n");
-  EXPECT_TRUE(client.read().body.starts_with(R"({"count":200000,)"));
+  const auto answer = client.read();
+  EXPECT_TRUE(answer.body.starts_with(R"({"count":200000,)"));
+  EXPECT_TRUE(answer.body.ends_with(",97,97]}"));
   EXPECT_EQ(client.read().body, R"({"status":"ready"})");
+}
+
+TEST(Connection, SendsALargeAnswerWholeAndLeavesItOutForHead) {
+  BlockableServer server;
+  Client client(server.port());
+  client.send("HEAD /large HTTP/1.1\r\nHost: t\r\n\r\n");
+  EXPECT_NE(client.until("\r\n\r\n").find("Content-Length: " + std::to_string(kLargeAnswer.size())),
+            std::string::npos);
+  EXPECT_EQ(client.get("/livez").body, "/livez");
+  EXPECT_EQ(client.get("/large").body, kLargeAnswer);
+  EXPECT_EQ(client.get("/livez").body, "/livez");
 }
 
 TEST(Connection, TellsTheEngineWhenTheClientOfALargeBodyLeaves) {
