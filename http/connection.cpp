@@ -22,12 +22,28 @@ namespace {
 /// done.
 constexpr std::size_t kMaxPipelinedBytes = 64 * 1024;
 
+/// A body of up to so many bytes is copied behind its head and leaves with it in one write. Copying tens of
+/// MiB would keep other clients waiting.
+constexpr std::size_t kMaxCopiedBytes = 64 * 1024;
+
 void append_chunk(std::string& out, std::string_view bytes) {
   char size[24];
   const int length = std::snprintf(size, sizeof size, "%zx\r\n", bytes.size());
   out.append(size, static_cast<std::size_t>(length));
   out += bytes;
   out += "\r\n";
+}
+
+/// An exception is this request's alone: the threads that come here serve all of them.
+void call_service(ConnectionContext& context, std::shared_ptr<const Request> request,
+                  std::shared_ptr<Exchange> exchange) {
+  const std::string id = request->id;
+  try {
+    context.service(std::move(request), exchange);
+  } catch (const std::exception& error) {
+    spdlog::error("request {}: {}", id, error.what());
+    exchange->respond(openai::error_response(openai::engine_failure("", "")));
+  }
 }
 
 }  // namespace
@@ -47,6 +63,15 @@ void Connection::wind_down() {
     self->winding_down_ = true;
     if (self->state_ == State::idle) self->close();
   });
+}
+
+std::optional<Connection::Clock::time_point> Connection::idle_since() const {
+  return state_ == State::idle ? std::optional(idle_since_) : std::nullopt;
+}
+
+bool Connection::has_unread() const {
+  Error ignored;
+  return socket_.available(ignored) > 0;
 }
 
 // Reading
@@ -90,6 +115,7 @@ void Connection::on_filled(const Error& error, std::size_t size) {
 void Connection::next_request() {
   if (received_.size() == 0) {
     state_ = State::idle;
+    idle_since_ = Clock::now();
     if (eof_ || winding_down_) return close();
     expire_after(context_->limits.idle_timeout);
     return fill();
@@ -240,14 +266,20 @@ void Connection::dispatch() {
   });
   *place = exchange_;
   const auto exchange = exchange_;
-  try {
-    context_->service(std::move(request), exchange);
-  } catch (const std::exception& error) {  // this request's alone: the thread serves all of them
-    spdlog::error("request {}: {}", id_, error.what());
-    exchange->respond(openai::error_response(openai::engine_failure("", "")));
-  }
+  serve(std::move(request));
   if (eof_ && !exchange->ended()) return client_left();
   fill();
+}
+
+/// A large body waits for the worker, which owns nothing of it: when the client leaves, so does the body.
+void Connection::serve(std::shared_ptr<const Request> request) {
+  if (request->body.size() <= context_->limits.max_inline_body_bytes)
+    return call_service(*context_, std::move(request), exchange_);
+  job_ = std::make_shared<Worker::Job>(
+      [context = context_, request = std::move(request), exchange = exchange_]() mutable {
+        if (!exchange->ended()) call_service(*context, std::move(request), std::move(exchange));
+      });
+  context_->worker.post(job_);
 }
 
 // Answering
@@ -264,9 +296,15 @@ void Connection::answer() {
   if (winding_down_) keep_alive_ = false;
   const Persistence persistence = keep_alive_ ? Persistence::keep_alive : Persistence::close;
   std::string bytes;
+  std::string more;
   if (news.response) {
     bytes = response_head(*news.response, id_, Framing::content_length, persistence);
-    if (!head_only_) bytes += news.response->body;
+    auto& body = news.response->body;
+    if (!head_only_ && body.size() > kMaxCopiedBytes) {
+      more = std::move(body);
+    } else if (!head_only_) {
+      bytes += body;
+    }
   }
   if (news.head) {
     streaming_ = true;
@@ -284,7 +322,7 @@ void Connection::answer() {
   }
   if (news.ended && streaming_ && chunked_) bytes += "0\r\n\r\n";
   last_write_ = news.ended;
-  if (!bytes.empty()) return write(std::move(bytes), AfterWrite::answer_on);
+  if (!bytes.empty()) return write(std::move(bytes), AfterWrite::answer_on, std::move(more));
   if (last_write_) return finish_answer();
   if (streaming_) expire_after(context_->limits.ping_interval);
 }
@@ -295,31 +333,30 @@ void Connection::balance() {
   const auto& limits = context_->limits;
   if (!paused_ && waiting > limits.max_stream_bytes) {
     paused_ = true;
-    if (exchange_->flow().pause) exchange_->flow().pause();
+    exchange_->pause();
   } else if (paused_ && waiting <= limits.resume_stream_bytes) {
     paused_ = false;
-    if (exchange_->flow().resume) exchange_->flow().resume();
+    exchange_->resume();
   }
 }
 
 void Connection::finish_answer() {
   exchange_.reset();
+  job_.reset();
   if (!keep_alive_) return linger();
   next_request();
 }
 
 void Connection::client_left() {
-  const auto exchange = std::exchange(exchange_, nullptr);
-  if (exchange && !exchange->ended()) {
-    exchange->abandon();
-    if (exchange->flow().client_gone) exchange->flow().client_gone();
-  }
+  job_.reset();
+  if (const auto exchange = std::exchange(exchange_, nullptr)) exchange->abandon();
   close();
 }
 
-void Connection::write(std::string bytes, AfterWrite then) {
+void Connection::write(std::string bytes, AfterWrite then, std::string more) {
   writing_ = true;
   out_ = std::move(bytes);
+  more_ = std::move(more);
   written_ = 0;
   then_ = then;
   write_rest();
@@ -338,6 +375,11 @@ void Connection::on_written(const Error& error, std::size_t size) {
   written_ += size;
   if (written_ < out_.size()) {
     if (exchange_) balance();
+    return write_rest();
+  }
+  if (!more_.empty()) {
+    out_ = std::exchange(more_, std::string());
+    written_ = 0;
     return write_rest();
   }
   writing_ = false;

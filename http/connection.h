@@ -14,11 +14,13 @@
 
 #include "http/connection_exchange.h"
 #include "http/connection_limits.h"
+#include "http/io_loop_worker.h"
 
 namespace http {
 
-/// What all connections of a listener share. Used by the I/O thread alone.
+/// What all connections of a listener share. Used by the I/O thread alone, except the service.
 struct ConnectionContext {
+  Worker& worker;
   Service service;
   ConnectionLimits limits;
   std::mt19937_64 random{std::random_device{}()};
@@ -35,11 +37,18 @@ struct ConnectionContext {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using Socket = boost::asio::ip::tcp::socket;
+  using Clock = std::chrono::steady_clock;
   Connection(Socket socket, std::shared_ptr<ConnectionContext> context);
 
   void start();
   /// The process ends: an idle connection closes now, another after its answer. Any thread.
   void wind_down();
+  /// Since when it waits for the first byte of a request; null while it is at one. I/O thread.
+  std::optional<Clock::time_point> idle_since() const;
+  /// Whether a byte has come that was not yet read. I/O thread.
+  bool has_unread() const;
+  /// An idle connection makes room for another. I/O thread.
+  void give_way() { close(); }
   /// Called once, on the strand.
   void on_closed(std::function<void()> callback) { on_closed_ = std::move(callback); }
 
@@ -48,7 +57,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   enum class AfterWrite { read_on, answer_on, linger };
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   using Error = boost::system::error_code;
-  using Clock = std::chrono::steady_clock;
 
   void fill();
   void on_filled(const Error& error, std::size_t size);
@@ -57,6 +65,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t parse_received(Error& error);
   bool accept_head();
   void dispatch();
+  void serve(std::shared_ptr<const Request> request);
   void refuse(int status, const std::string& message, const std::string& code);
   void refuse(const Error& error);
 
@@ -65,7 +74,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void balance();
   void finish_answer();
   void client_left();
-  void write(std::string bytes, AfterWrite then);
+  void write(std::string bytes, AfterWrite then, std::string more = "");
   void write_rest();
   void on_written(const Error& error, std::size_t size);
 
@@ -80,6 +89,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<ConnectionContext> context_;
   std::function<void()> on_closed_;
   State state_ = State::idle;
+  Clock::time_point idle_since_ = Clock::now();
 
   bool reading_ = false;
   bool eof_ = false;
@@ -89,7 +99,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Clock::time_point body_began_;
 
   std::shared_ptr<ConnectionExchange> exchange_;
-  bool head_only_ = false;  // HEAD
+  std::shared_ptr<Worker::Job> job_;  // serves a large body; dropped with the exchange
+  bool head_only_ = false;            // HEAD
   bool http_1_0_ = false;
   bool keep_alive_ = false;
   bool streaming_ = false;
@@ -101,6 +112,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   bool writing_ = false;
   std::string out_;
+  std::string more_;  // is written when `out_` is
   std::size_t written_ = 0;
   AfterWrite then_ = AfterWrite::read_on;
 

@@ -3,6 +3,13 @@
 #include <utility>
 
 namespace http {
+namespace {
+
+void tell(const std::function<void()>& watcher) {
+  if (watcher) watcher();
+}
+
+}  // namespace
 
 void ConnectionExchange::wake(std::unique_lock<std::mutex> lock) {
   const bool sleeping = !std::exchange(woken_, true);
@@ -63,10 +70,35 @@ bool ConnectionExchange::ended() const {
   return state_ == State::ended;
 }
 
+void ConnectionExchange::watch(Flow flow) {
+  const std::lock_guard lock(flow_mutex_);
+  flow_ = std::move(flow);
+  if (gone_) return tell(flow_.client_gone);
+  if (paused_) tell(flow_.pause);
+}
+
 void ConnectionExchange::abandon() {
-  const std::lock_guard lock(mutex_);
-  state_ = State::ended;
-  news_ = News{};
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::ended) return;
+    state_ = State::ended;
+    news_ = News{};
+  }
+  const std::lock_guard lock(flow_mutex_);
+  gone_ = true;
+  tell(flow_.client_gone);
+}
+
+void ConnectionExchange::pause() {
+  const std::lock_guard lock(flow_mutex_);
+  paused_ = true;
+  tell(flow_.pause);
+}
+
+void ConnectionExchange::resume() {
+  const std::lock_guard lock(flow_mutex_);
+  paused_ = false;
+  tell(flow_.resume);
 }
 
 }  // namespace http

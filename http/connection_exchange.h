@@ -21,7 +21,7 @@ class ConnectionExchange final : public Exchange {
   void open_stream(Response head) override;
   void send(std::string bytes) override;
   void close_stream() override;
-  void watch(Flow flow) override { flow_ = std::move(flow); }
+  void watch(Flow flow) override;
 
   /// What is new. Strand only.
   struct News {
@@ -35,8 +35,11 @@ class ConnectionExchange final : public Exchange {
   /// sees how much waits.
   std::size_t waiting_bytes();
   bool ended() const;
+
+  // What the strand tells whoever watches, now or later.
   void abandon();  ///< the client left: what is answered from now on goes nowhere
-  const Flow& flow() const { return flow_; }
+  void pause();
+  void resume();
 
  private:
   enum class State { open, streaming, ended };
@@ -47,7 +50,12 @@ class ConnectionExchange final : public Exchange {
   bool woken_ = false;
   News news_;
   std::function<void()> wake_;
-  Flow flow_;  // strand only
+
+  // Held while the watcher is told, so that what it hears comes in order. Never taken under the other lock.
+  std::mutex flow_mutex_;
+  Flow flow_;
+  bool gone_ = false;
+  bool paused_ = false;
 };
 
 }  // namespace http

@@ -9,6 +9,8 @@ namespace http {
 struct ConnectionLimits {
   std::size_t max_head_bytes = 32 * 1024;
   std::size_t max_body_bytes = 32 * 1024 * 1024;
+  /// A larger body is served on the loop's worker: on the I/O thread every other client would wait for it.
+  std::size_t max_inline_body_bytes = 64 * 1024;
   std::chrono::milliseconds header_timeout{
       30'000};  ///< from the first byte of a request to the end of its head
   std::chrono::milliseconds idle_timeout{75'000};    ///< between requests

@@ -22,7 +22,8 @@ class Exchange {
   virtual void send(std::string bytes) = 0;
   virtual void close_stream() = 0;
 
-  /// What the other end does, told on the connection's strand. Nothing is told after the answer's end.
+  /// What the other end does, told on the connection's strand, or within `watch` when it had happened before.
+  /// One at a time; nothing is told after the answer's end. Called under a lock: may answer, must not watch.
   struct Flow {
     std::function<void()> client_gone;
     std::function<void()> pause;  ///< more waits for a slow reader than a stream may hold
@@ -32,7 +33,8 @@ class Exchange {
   virtual void watch(Flow flow) = 0;
 };
 
-/// What a connection does with a complete request. Called on the connection's strand; must not block.
+/// What a connection does with a complete request. Called on the connection's strand, where it must not
+/// block, or, for a large body, on the loop's worker: both at once.
 using Service = std::function<void(std::shared_ptr<const Request>, std::shared_ptr<Exchange>)>;
 
 }  // namespace http

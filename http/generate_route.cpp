@@ -31,10 +31,15 @@ GenerateRoute::GenerateRoute(std::shared_ptr<const actors::ServedModel> served, 
   context_.default_template_kwargs = options.default_template_kwargs;
 }
 
+std::uint64_t GenerateRoute::random() {
+  const std::lock_guard lock(random_mutex_);
+  return random_();
+}
+
 openai::RequestContext GenerateRoute::context_of(const Request& request) {
   openai::RequestContext context = context_;
   context.request_id = request.id;
-  context.fresh_seed = random_();
+  context.fresh_seed = random();
   return context;
 }
 
@@ -51,7 +56,7 @@ void GenerateRoute::answer(model::Result<openai::ParsedRequest, model::RequestEr
   if (!parsed.ok()) return exchange->respond(openai::error_response(openai::api_error(parsed.error())));
   const auto& generate = *parsed->generate;
   const auto num_choices = static_cast<std::int32_t>(generate.prompts.size()) * generate.n;
-  openai::AnswerHead head{answer_id(api == Api::chat ? "chatcmpl-" : "cmpl-", random_()), std::time(nullptr),
+  openai::AnswerHead head{answer_id(api == Api::chat ? "chatcmpl-" : "cmpl-", random()), std::time(nullptr),
                           served_->names.front()};
   std::unique_ptr<openai::ResponseFormat> format;
   if (api == Api::chat) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <random>
 
 #include "actors/engine.h"
@@ -11,8 +13,8 @@ namespace http {
 
 struct ServiceOptions;
 
-/// POST /v1/chat/completions and /v1/completions: parse, hand over, listen for a client that leaves. I/O
-/// thread only.
+/// POST /v1/chat/completions and /v1/completions: parse, hand over, listen for a client that leaves. Any
+/// thread.
 class GenerateRoute {
  public:
   GenerateRoute(std::shared_ptr<const actors::ServedModel> served, actors::Engine& engine,
@@ -23,6 +25,7 @@ class GenerateRoute {
 
  private:
   enum class Api { chat, completions };
+  std::uint64_t random();
   openai::RequestContext context_of(const Request& request);
   void answer(model::Result<openai::ParsedRequest, model::RequestError> parsed, Api api,
               const std::shared_ptr<Exchange>& exchange);
@@ -30,6 +33,7 @@ class GenerateRoute {
   std::shared_ptr<const actors::ServedModel> served_;
   actors::Engine& engine_;
   openai::RequestContext context_;
+  std::mutex random_mutex_;
   std::mt19937_64 random_;
 };
 

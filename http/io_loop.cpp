@@ -32,12 +32,14 @@ IoLoop::IoLoop() : impl_(std::make_unique<Impl>()) {}
 IoLoop::~IoLoop() { stop(); }
 
 void IoLoop::start() {
+  impl_->worker.start();
   impl_->thread = std::thread([this] { impl_->context.run(); });
 }
 
 void IoLoop::stop() {
   impl_->context.stop();
   if (impl_->thread.joinable()) impl_->thread.join();
+  impl_->worker.stop();
 }
 
 void IoLoop::every(std::chrono::milliseconds period, std::function<bool()> tick) {

@@ -6,8 +6,8 @@
 
 namespace http {
 
-/// The one thread that speaks to sockets, and what runs on it. Must outlive every Listener and whatever holds
-/// an Exchange.
+/// The one thread that speaks to sockets, what runs on it, and the worker beside it that reads large bodies.
+/// Must outlive every Listener and whatever holds an Exchange.
 class IoLoop {
  public:
   IoLoop();
@@ -16,7 +16,7 @@ class IoLoop {
   IoLoop& operator=(const IoLoop&) = delete;
 
   void start();
-  void stop();  ///< returns once the thread has ended; nothing runs afterwards
+  void stop();  ///< returns once both threads have ended; nothing runs afterwards
 
   /// Runs `tick` on the thread again and again until it answers false.
   void every(std::chrono::milliseconds period, std::function<bool()> tick);

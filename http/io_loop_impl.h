@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "http/io_loop.h"
+#include "http/io_loop_worker.h"
 
 namespace http {
 
@@ -14,6 +15,7 @@ struct IoLoop::Impl {
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work{context.get_executor()};
   boost::asio::signal_set signals{context};
   std::thread thread;
+  Worker worker;
 };
 
 }  // namespace http

@@ -19,18 +19,17 @@ using asio::ip::tcp;
 using Error = boost::system::error_code;
 
 struct Listener::Impl : std::enable_shared_from_this<Listener::Impl> {
-  Impl(asio::io_context& context, const ListenOptions& wanted)
-      : io(context),
-        acceptor(context),
-        retry(context),
+  Impl(IoLoop::Impl& loop, const ListenOptions& wanted)
+      : io(loop.context),
+        acceptor(loop.context),
+        retry(loop.context),
         options(wanted),
-        shared(std::make_shared<ConnectionContext>()) {
-    shared->limits = options.limits;
-  }
+        shared(std::make_shared<ConnectionContext>(loop.worker, Service(), wanted.limits)) {}
 
   Error open(const tcp::endpoint& endpoint);
   void accept();
   void on_accepted(const Error& error, tcp::socket socket);
+  std::shared_ptr<Connection> longest_idle() const;
   void refuse(tcp::socket socket);
   void stop();
 
@@ -70,8 +69,12 @@ void Listener::Impl::on_accepted(const Error& error, tcp::socket socket) {
     return;
   }
   if (connections.size() >= options.max_connections) {
-    refuse(std::move(socket));
-    return accept();
+    const auto idle = longest_idle();
+    if (!idle) {
+      refuse(std::move(socket));
+      return accept();
+    }
+    idle->give_way();
   }
   Error ignored;
   socket.set_option(tcp::no_delay(true), ignored);
@@ -87,6 +90,17 @@ void Listener::Impl::on_accepted(const Error& error, tcp::socket socket) {
   });
   connection->start();
   accept();
+}
+
+/// Connections that are held and not used must not keep out a probe. One whose request is on its way stays.
+std::shared_ptr<Connection> Listener::Impl::longest_idle() const {
+  std::shared_ptr<Connection> longest;
+  for (const auto& connection : connections) {
+    const auto since = connection->idle_since();
+    if (since && (!longest || since < longest->idle_since()) && !connection->has_unread())
+      longest = connection;
+  }
+  return longest;
 }
 
 /// Says why in one write that a fresh socket always takes, and closes.
@@ -118,7 +132,7 @@ model::Result<std::unique_ptr<Listener>, model::LoadError> Listener::bind(IoLoop
   const auto address =
       asio::ip::make_address(options.host == "localhost" ? "127.0.0.1" : options.host, error);
   if (error) return model::LoadError{{"--host " + options.host + ": not an IPv4 or IPv6 address"}};
-  auto impl = std::make_shared<Impl>(loop.impl().context, options);
+  auto impl = std::make_shared<Impl>(loop.impl(), options);
   error = impl->open({address, static_cast<std::uint16_t>(options.port)});
   if (error) {
     const bool taken = error == asio::error::address_in_use;

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
 #include "http/listener.h"
 #include "http/service.h"
 #include "tests/http/client.h"
@@ -37,6 +42,54 @@ struct Server {
   FakeEngine engine;
   actors::HealthWord health;
   std::shared_ptr<actors::ServedModel> served = fake_model();
+  std::unique_ptr<Listener> listener;
+};
+
+const std::string kLargeBody(100'000, ' ');
+const std::string kLargeAnswer(300'000, 'x');
+
+/// A listener whose service is the test's: /blocked waits until it is released; /large has a large answer,
+/// others their path.
+struct BlockableServer {
+  BlockableServer() {
+    auto bound = Listener::bind(loop, {});
+    EXPECT_TRUE(bound.ok());
+    listener = std::move(*bound);
+    listener->start([this](const auto& request, const auto& exchange) { serve(*request, *exchange); });
+    loop.start();
+  }
+  ~BlockableServer() {
+    release();
+    loop.stop();
+  }
+  int port() const { return listener->port(); }
+
+  void serve(const Request& request, Exchange& exchange) {
+    std::unique_lock lock(mutex);
+    served.push_back(request.path);
+    changed.notify_all();
+    if (request.path == "/blocked") changed.wait_for(lock, 10s, [this] { return released; });
+    exchange.respond({200, request.path == "/large" ? kLargeAnswer : request.path});
+  }
+  void release() {
+    const std::lock_guard lock(mutex);
+    released = true;
+    changed.notify_all();
+  }
+  bool has_begun(const std::string& path) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, 5s, [&] { return std::count(served.begin(), served.end(), path) > 0; });
+  }
+  bool has_already_begun(const std::string& path) {
+    const std::lock_guard lock(mutex);
+    return std::count(served.begin(), served.end(), path) > 0;
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::string> served;
+  bool released = false;
+  IoLoop loop;
   std::unique_ptr<Listener> listener;
 };
 
@@ -451,9 +504,116 @@ TEST(Connection, EndsAnOpenStreamWhenItsRequestActorDies) {
   sink->start({{{1}}, {}});
   server.engine.drop(1);
   const auto answer = client.read();
-  EXPECT_NE(answer.body.find("\"finish_reason\":\"error\""), std::string::npos);
+  const auto reason = answer.body.find("\"finish_reason\":\"error\"");
+  const auto error = answer.body.find("\"error\":{");
+  ASSERT_NE(reason, std::string::npos);
+  ASSERT_NE(error, std::string::npos);
+  EXPECT_LT(reason, error);
+  EXPECT_EQ(error, answer.body.rfind("\"error\":{"));  // one event carries it
   EXPECT_NE(answer.body.find("\"code\":\"engine_error\""), std::string::npos);
   EXPECT_TRUE(answer.body.ends_with("data: [DONE]\n\n"));
+}
+
+TEST(Connection, AnswersALargeBodyInItsPlaceAmongOthers) {
+  Server server;
+  Client client(server.port());
+  client.post("/tokenize", R"({"prompt":")" + std::string(200'000, 'a') + R"("})");
+  client.send("GET /health HTTP/1.1\r\nHost: t\r\n\r\n");
+  const auto answer = client.read();
+  EXPECT_TRUE(answer.body.starts_with(R"({"count":200000,)"));
+  EXPECT_TRUE(answer.body.ends_with(",97,97]}"));
+  EXPECT_EQ(client.read().body, R"({"status":"ready"})");
+}
+
+TEST(Connection, SendsALargeAnswerWholeAndLeavesItOutForHead) {
+  BlockableServer server;
+  Client client(server.port());
+  client.send("HEAD /large HTTP/1.1\r\nHost: t\r\n\r\n");
+  EXPECT_NE(client.until("\r\n\r\n").find("Content-Length: " + std::to_string(kLargeAnswer.size())),
+            std::string::npos);
+  EXPECT_EQ(client.get("/livez").body, "/livez");
+  EXPECT_EQ(client.get("/large").body, kLargeAnswer);
+  EXPECT_EQ(client.get("/livez").body, "/livez");
+}
+
+TEST(Connection, TellsTheEngineWhenTheClientOfALargeBodyLeaves) {
+  Server server;
+  Client client(server.port());
+  client.post("/v1/chat/completions", kPlainChat + kLargeBody);
+  ASSERT_NE(server.engine.sink(1), nullptr);
+  client.leave();
+  EXPECT_TRUE(server.engine.heard("gone", 1));
+}
+
+TEST(Connection, AnswersProbesAndSmallBodiesWhileALargeBodyIsServed) {
+  BlockableServer server;
+  Client large(server.port());
+  large.post("/blocked", kLargeBody);
+  ASSERT_TRUE(server.has_begun("/blocked"));
+  Client probe(server.port());
+  EXPECT_EQ(probe.get("/livez").body, "/livez");
+  probe.post("/small", "{}");
+  EXPECT_EQ(probe.read().body, "/small");
+  server.release();
+  EXPECT_EQ(large.read().body, "/blocked");
+}
+
+TEST(Connection, ForgetsALargeBodyWhoseClientLeavesBeforeItsTurn) {
+  BlockableServer server;
+  Client first(server.port());
+  first.post("/blocked", kLargeBody);
+  ASSERT_TRUE(server.has_begun("/blocked"));
+  Client leaver(server.port());
+  leaver.post("/given-up", kLargeBody);
+  leaver.leave();
+  Client last(server.port());
+  EXPECT_EQ(last.get("/livez").status, 200);
+  for (int i = 0; i < 10'000 && server.listener->num_connections() > 2; ++i) last.get("/livez");
+  EXPECT_EQ(server.listener->num_connections(), 2U);
+  last.post("/last", kLargeBody);
+  server.release();
+  EXPECT_EQ(first.read().body, "/blocked");
+  EXPECT_EQ(last.read().body, "/last");
+  EXPECT_FALSE(server.has_already_begun("/given-up"));
+}
+
+TEST(Connection, WindsDownAfterALargeBodyThatWaits) {
+  BlockableServer server;
+  Client first(server.port());
+  first.post("/blocked", kLargeBody);
+  ASSERT_TRUE(server.has_begun("/blocked"));
+  Client idle(server.port());
+  EXPECT_EQ(idle.get("/livez").status, 200);
+  server.listener->stop();
+  EXPECT_TRUE(idle.closed_by_server());
+  server.release();
+  const auto answer = first.read();
+  EXPECT_EQ(answer.body, "/blocked");
+  EXPECT_TRUE(answer.has("Connection: close"));
+  EXPECT_TRUE(first.closed_by_server());
+}
+
+TEST(Connection, TellsAWatcherThatComesLateWhatHappenedBefore) {
+  std::string heard;
+  const Exchange::Flow flow{[&] { heard += "gone "; }, [&] { heard += "pause "; },
+                            [&] { heard += "resume "; }};
+  ConnectionExchange left([] {});
+  left.abandon();
+  left.watch(flow);
+  EXPECT_EQ(std::exchange(heard, ""), "gone ");
+  ConnectionExchange slow([] {});
+  slow.open_stream({});
+  slow.pause();
+  slow.watch(flow);
+  slow.resume();
+  slow.abandon();
+  slow.abandon();
+  EXPECT_EQ(std::exchange(heard, ""), "pause resume gone ");
+  ConnectionExchange answered([] {});
+  answered.respond({});
+  answered.abandon();
+  answered.watch(flow);
+  EXPECT_EQ(heard, "");
 }
 
 TEST(Connection, SpeaksToHttp10WithoutChunks) {
@@ -471,17 +631,48 @@ TEST(Connection, SpeaksToHttp10WithoutChunks) {
   EXPECT_TRUE(client.closed_by_server());
 }
 
-TEST(Listener, RefusesConnectionsBeyondItsLimitWithAReason) {
+TEST(Listener, RefusesConnectionsBeyondItsLimitWithAReasonWhenAllAreBusy) {
   ListenOptions options;
-  options.max_connections = 1;
+  options.max_connections = 2;
   Server server(options);
-  Client first(server.port());
-  EXPECT_EQ(first.get("/health").status, 200);
-  Client second(server.port());
-  const auto answer = second.read();
+  Client streaming(server.port());
+  streaming.post("/v1/chat/completions", kChat);
+  auto* sink = server.engine.sink(1);
+  ASSERT_NE(sink, nullptr);
+  Client sending(server.port());
+  sending.send("POST /tokenize HTTP/1.1\r\nHost: t\r\nContent-Length: 14\r\nExpect: 100-continue\r\n\r\n");
+  EXPECT_EQ(sending.until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  Client refused(server.port());
+  const auto answer = refused.read();
   EXPECT_EQ(answer.status, 503);
-  EXPECT_TRUE(second.closed_by_server());
-  EXPECT_EQ(first.get("/health").status, 200);
+  EXPECT_TRUE(refused.closed_by_server());
+  sending.send(R"({"prompt":"a"})");
+  EXPECT_EQ(sending.read().status, 200);
+  sink->start({{{1}}, {}});
+  finish(*sink);
+  EXPECT_TRUE(streaming.read().body.ends_with("data: [DONE]\n\n"));
+}
+
+TEST(Listener, ClosesTheLongestIdleConnectionForANewOne) {
+  ListenOptions options;
+  options.max_connections = 3;
+  Server server(options);
+  Client busy(server.port());
+  busy.post("/v1/chat/completions", kChat);
+  ASSERT_NE(server.engine.sink(1), nullptr);
+  Client silent(server.port());
+  Client kept(server.port());
+  EXPECT_EQ(kept.get("/health").status, 200);
+  Client third(server.port());
+  EXPECT_EQ(third.get("/livez").status, 200);
+  EXPECT_TRUE(silent.closed_by_server());
+  EXPECT_EQ(kept.get("/health").status, 200);  // from now on idle for a shorter time than the third
+  Client fourth(server.port());
+  EXPECT_EQ(fourth.get("/livez").status, 200);
+  EXPECT_TRUE(third.closed_by_server());
+  EXPECT_EQ(kept.get("/health").status, 200);
+  EXPECT_EQ(server.listener->num_connections(), 3U);
+  EXPECT_FALSE(server.engine.already_heard("gone", 1));
 }
 
 TEST(Listener, NamesAPortThatIsInUse) {

@@ -89,7 +89,7 @@ const BadFeed kBadFeeds[] = {
      }},
     {"a prompt of 257 tokens", [](ModelRig&, Feed& feed, StepPlan&) { feed.prompt_tokens = 257; }},
     {"banned token id 256", [](ModelRig&, Feed& feed, StepPlan&) { feed.bans = {256}; }},
-    {"257 bans; 256 fit", [](ModelRig&, Feed& feed, StepPlan&) { feed.bans.assign(257, 1); }},
+    {"1025 bans; 1024 fit", [](ModelRig&, Feed& feed, StepPlan&) { feed.bans.assign(1025, 1); }},
     {"penalties over several rows",
      [](ModelRig&, Feed& feed, StepPlan&) {
        auto sampling = std::make_shared<SamplingParams>();
