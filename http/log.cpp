@@ -20,6 +20,14 @@ class JsonMessage final : public spdlog::custom_flag_formatter {
   std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<JsonMessage>(); }
 };
 
+/// A path is percent-decoded: what would end or hide a line of the log is shown as "?".
+std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  }
+  return text;
+}
+
 }  // namespace
 
 void start_log(const std::string& level, const std::string& format) {
@@ -38,8 +46,8 @@ void start_log(const std::string& level, const std::string& format) {
 }
 
 void log_request(const Request& request, int status, double seconds) {
-  spdlog::info("request {} {} {} {} in {:.3f} s", request.id, request.method, request.path,
-               status == 0 ? 499 : status, seconds);
+  spdlog::info("request {} {} {} {} in {:.3f} s", request.id, one_line(request.method),
+               one_line(request.path), status == 0 ? 499 : status, seconds);
 }
 
 }  // namespace http
