@@ -152,7 +152,10 @@ model::Result<LocalModel, LoadError> open_local_model(const fs::path& folder, co
   served->generation = opened->generation;
   served->stop_tokens = opened->generation.eos.empty() ? opened->config.eos : opened->generation.eos;
   const int workers = num_workers(options);
-  auto plan = model::derive_serve_plan(opened->config, options.plan, gpu::make_host_device(workers)->facts());
+  model::PlanOptions plan_options = options.plan;
+  if (options.load_format == model::LoadFormat::automatic)
+    plan_options.weight_bytes = model::checkpoint_bytes(folder);
+  auto plan = model::derive_serve_plan(opened->config, plan_options, gpu::make_host_device(workers)->facts());
   if (plan.ok()) {
     served->plan = *plan;
   } else {

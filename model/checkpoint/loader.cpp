@@ -131,6 +131,20 @@ Result<ModelFolder, LoadError> open_model_folder(const std::filesystem::path& pa
   return folder;
 }
 
+std::optional<gpu::Bytes> checkpoint_bytes(const std::filesystem::path& folder) {
+  std::int64_t bytes = 0;
+  std::error_code stopped;
+  std::filesystem::directory_iterator entry(folder, stopped);
+  for (const std::filesystem::directory_iterator end; !stopped && entry != end; entry.increment(stopped)) {
+    if (entry->path().extension() != ".safetensors") continue;
+    std::error_code unknown;
+    const auto size = entry->file_size(unknown);
+    if (!unknown) bytes += static_cast<std::int64_t>(size);
+  }
+  if (bytes == 0) return std::nullopt;
+  return gpu::Bytes{bytes};
+}
+
 Result<ModelWeights, LoadError> load_weights(const ModelFolder& folder, LoadFormat format,
                                              gpu::Device& device, gpu::Stream& stream,
                                              const LoadProgress& progress) {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 
 #include "gpu/device.h"
 #include "model/arch/model_config.h"
@@ -16,6 +17,9 @@ struct ModelFolder {
   GenerationDefaults generation;
 };
 Result<ModelFolder, LoadError> open_model_folder(const std::filesystem::path& path);
+
+/// What the folder's safetensors files hold together, for the plan; none when there is none of them.
+std::optional<gpu::Bytes> checkpoint_bytes(const std::filesystem::path& folder);
 
 enum class LoadFormat { automatic, dummy };  ///< dummy: seeded random weights in the checkpoint's shapes (bf16), for benchmarks; needs config.json only
 struct LoadProgress {

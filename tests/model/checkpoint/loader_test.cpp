@@ -125,6 +125,14 @@ TEST(Loader, EveryFixtureFolderLoads) {
   }
 }
 
+TEST(Loader, TellsThePlanWhatTheFilesHold) {
+  const auto bytes = checkpoint_bytes(kFixtures / "tiny-qwen4_exp");
+  ASSERT_TRUE(bytes.has_value());
+  EXPECT_GT(bytes->n, 4 * 640'000);                   // float32, so twice what the config alone would say
+  EXPECT_GT(checkpoint_bytes(kMini)->n, 22'000'000);  // two shards
+  EXPECT_EQ(checkpoint_bytes(kFixtures / "mini" / "none"), std::nullopt);
+}
+
 TEST(Loader, ReadsTheGenerationDefaultsBesideTheConfig) {
   const auto folder = open_model_folder(kMini);
   ASSERT_TRUE(folder.ok());
