@@ -8,8 +8,9 @@
 
 namespace gpu {
 
-/// Step scratch: sub-buffers handed out in order, each 256-byte aligned, all given back at once. A mark/rewind pair lets layers share
-/// bytes: a layer takes its scratch after `mark` and the next one reuses it. Overflow is a broken plan, hence an error and no growth.
+/// Step scratch: sub-buffers handed out in order, each 256-byte aligned, all given back at once. A
+/// mark/rewind pair lets layers share bytes: a layer takes its scratch after `mark` and the next one reuses
+/// it. Overflow is a broken plan, hence an error and no growth.
 class Arena {
  public:
   Arena() = default;

@@ -15,7 +15,11 @@ class Buffer {
   Buffer() = default;
   Buffer(Device* owner, std::byte* base, Bytes size) : owner_(owner), base_(base), size_(size) {}
   Buffer(Buffer&& other) noexcept { swap(other); }
-  Buffer& operator=(Buffer&& other) noexcept { Buffer moved(std::move(other)); swap(moved); return *this; }
+  Buffer& operator=(Buffer&& other) noexcept {
+    Buffer moved(std::move(other));
+    swap(moved);
+    return *this;
+  }
   ~Buffer();
 
   std::byte* base() const { return base_; }

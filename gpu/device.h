@@ -27,7 +27,8 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual DeviceFacts facts() const = 0;
-  /// 256-byte aligned. On the host pages are touched lazily and read as zero; on CUDA the content is undefined.
+  /// 256-byte aligned. On the host pages are touched lazily and read as zero; on CUDA the content is
+  /// undefined.
   virtual Result<Buffer, DeviceError> allocate(Bytes size, const char* what) = 0;
   virtual Result<std::unique_ptr<Stream>, DeviceError> create_stream() = 0;
 

@@ -9,7 +9,8 @@ namespace gpu {
 /// What a device can answer instead of doing its work.
 struct DeviceError {
   enum class Kind {
-    refused,  ///< this operation did not run or failed; the device goes on (an empty synchronise afterwards succeeds)
+    refused,  ///< this operation did not run or failed; the device goes on (an empty synchronise afterwards
+              ///< succeeds)
     lost,     ///< the context is gone: nothing on this device can be trusted or used again
   };
   Kind kind;

@@ -9,29 +9,33 @@
 
 namespace gpu {
 
-/// Work in order on one device. Ops enqueue; `synchronize` waits for everything enqueued so far and tells what became of it.
-/// On the host an operation has run when its call returns. Owned and called by one thread. Faults are injected here, so that every
-/// backend runs the same fault matrix.
+/// Work in order on one device. Ops enqueue; `synchronize` waits for everything enqueued so far and tells
+/// what became of it. On the host an operation has run when its call returns. Owned and called by one thread.
+/// Faults are injected here, so that every backend runs the same fault matrix.
 class Stream {
  public:
   virtual ~Stream() = default;
 
   virtual Status synchronize() = 0;
   virtual Status fill_zero(std::byte* base, Bytes size, const char* what) = 0;
-  virtual Status copy(std::byte* to, const std::byte* from, Bytes size, const char* what) = 0;            // device to device
-  virtual Status copy_to_device(std::byte* to, const void* from, Bytes size, const char* what) = 0;       // `from` may be reused at return
-  virtual Status copy_to_host(void* to, const std::byte* from, Bytes size, const char* what) = 0;         // valid after synchronize()
+  virtual Status copy(std::byte* to, const std::byte* from, Bytes size,
+                      const char* what) = 0;  // device to device
+  virtual Status copy_to_device(std::byte* to, const void* from, Bytes size,
+                                const char* what) = 0;  // `from` may be reused at return
+  virtual Status copy_to_host(void* to, const std::byte* from, Bytes size,
+                              const char* what) = 0;  // valid after synchronize()
 
   /// Raised by the Runner once a layer; read by any thread. The step deadline watches it.
   virtual std::uint64_t progress() const = 0;
   virtual void note_progress() = 0;
 };
 
-/// What a CPU op runs on: tiles of one operation over the stream's workers. `tile` is called once for each index in [0, num_tiles), from
-/// any worker, in any order; a result must not depend on which.
+/// What a CPU op runs on: tiles of one operation over the stream's workers. `tile` is called once for each
+/// index in [0, num_tiles), from any worker, in any order; a result must not depend on which.
 class HostStream : public Stream {
  public:
-  virtual Status parallel(const char* what, std::int64_t num_tiles, const std::function<void(std::int64_t)>& tile) = 0;
+  virtual Status parallel(const char* what, std::int64_t num_tiles,
+                          const std::function<void(std::int64_t)>& tile) = 0;
 };
 
 }  // namespace gpu

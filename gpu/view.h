@@ -16,7 +16,8 @@ struct VectorView {
   operator VectorView<const T>() const { return {base, size}; }  // NOLINT: adding const is always safe
 };
 
-/// Row-major [rows, cols] with `pitch` elements from row to row. The one type (with Matrix) that does pointer arithmetic.
+/// Row-major [rows, cols] with `pitch` elements from row to row. The one type (with Matrix) that does pointer
+/// arithmetic.
 template <class T>
 struct MatrixView {
   T* base = nullptr;
@@ -32,11 +33,13 @@ struct MatrixView {
     assert(r <= rows);
     return {base + (r * pitch).n, rows - r, cols, pitch};
   }
-  operator MatrixView<const T>() const { return {base, rows, cols, pitch}; }  // NOLINT: adding const is always safe
+  operator MatrixView<const T>() const {
+    return {base, rows, cols, pitch};
+  }  // NOLINT: adding const is always safe
 };
 
-/// The same with the element type as a value: what layers pass about and ops take. Kernels cast to typed views after checking.
-/// `Byte` is std::byte or const std::byte.
+/// The same with the element type as a value: what layers pass about and ops take. Kernels cast to typed
+/// views after checking. `Byte` is std::byte or const std::byte.
 template <class Byte>
 struct BasicMatrix {
   Byte* base = nullptr;

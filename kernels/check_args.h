@@ -5,8 +5,8 @@
 #include "gpu/error.h"
 #include "kernels/ops.h"
 
-/// What every backend checks before it launches anything. None: the arguments hold. Otherwise refused, naming op, operand and numbers. Pure; O(1) per call
-/// except where a contract says that values are checked.
+/// What every backend checks before it launches anything. None: the arguments hold. Otherwise refused, naming
+/// op, operand and numbers. Pure; O(1) per call except where a contract says that values are checked.
 namespace kernels {
 
 using Refusal = std::optional<gpu::DeviceError>;

@@ -4,8 +4,8 @@
 
 namespace kernels {
 
-/// y[r] = table[ids[slot(r)][position(r)]], widened to y's type.     Shapes  y: [rows, H]; table: [vocab, H]; ids: i32 [num_slots, max_seq_len].
-/// A token id outside the table is refused.
+/// y[r] = table[ids[slot(r)][position(r)]], widened to y's type.     Shapes  y: [rows, H]; table: [vocab, H];
+/// ids: i32 [num_slots, max_seq_len]. A token id outside the table is refused.
 struct EmbeddingArgs {
   Matrix y;
   ConstMatrix table;

@@ -13,7 +13,8 @@ struct RepeatStreamsArgs {
   std::int32_t num_streams = 0;
 };
 
-/// x[r, i] = mean_s( sigmoid(g[r, s*H+i]) * xn[r, s*H+i] ), streams added in ascending order.    g: the up projection, before its sigmoid.
+/// x[r, i] = mean_s( sigmoid(g[r, s*H+i]) * xn[r, s*H+i] ), streams added in ascending order.    g: the up
+/// projection, before its sigmoid.
 struct MixStreamsArgs {
   Matrix x;
   ConstMatrix g;

@@ -4,8 +4,9 @@
 
 namespace kernels {
 
-/// p = softmax_fp32(logits[r]); the top_k largest by (p descending, expert id ascending); weights = p, divided by their sum when `renormalize`.
-/// Shapes    logits: [rows, experts]; ids: i32 [rows, top_k]; weights: f32 [rows, top_k], both in descending-p order.
+/// p = softmax_fp32(logits[r]); the top_k largest by (p descending, expert id ascending); weights = p,
+/// divided by their sum when `renormalize`. Shapes    logits: [rows, experts]; ids: i32 [rows, top_k];
+/// weights: f32 [rows, top_k], both in descending-p order.
 struct MoeRouteArgs {
   MatrixView<std::int32_t> ids;
   MatrixView<float> weights;
@@ -13,9 +14,11 @@ struct MoeRouteArgs {
   bool renormalize = true;
 };
 
-/// y[r] = sum over slots s, in slot order, of weights[r,s] * down_e( silu(gate_e x[r]) * (up_e x[r]) ), e = ids[r,s]; fp32 accumulation.
-/// Shapes    x, y: [rows, H]; gate_up: [E*2*I, H] (expert e: rows e*2I … gate, then up); down: [E*H, I];
-///           scratch (from the arena): hidden [rows*top_k, 2*I], out [rows*top_k, H], order i32 [rows*top_k + E + 1].
+/// y[r] = sum over slots s, in slot order, of weights[r,s] * down_e( silu(gate_e x[r]) * (up_e x[r]) ), e =
+/// ids[r,s]; fp32 accumulation. Shapes    x, y: [rows, H]; gate_up: [E*2*I, H] (expert e: rows e*2I … gate,
+/// then up); down: [E*H, I];
+///           scratch (from the arena): hidden [rows*top_k, 2*I], out [rows*top_k, H], order i32 [rows*top_k +
+///           E + 1].
 /// Order     a row's value does not depend on which other rows chose the same expert.
 struct MoeExpertsArgs {
   Matrix y;

@@ -17,9 +17,10 @@
 
 namespace kernels {
 
-/// The table of operations: everything a layer may ask of a backend. Each enqueues on the stream, allocates nothing and synchronises nothing.
-/// Arguments are checked by one function per op shared by all backends (check_args.h): refused names operand and numbers, and nothing ran.
-/// Activations are f32 on the CPU. Rows == 0 is a no-op everywhere.
+/// The table of operations: everything a layer may ask of a backend. Each enqueues on the stream, allocates
+/// nothing and synchronises nothing. Arguments are checked by one function per op shared by all backends
+/// (check_args.h): refused names operand and numbers, and nothing ran. Activations are f32 on the CPU. Rows
+/// == 0 is a no-op everywhere.
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -59,8 +60,8 @@ class Ops {
   virtual gpu::Status sample(gpu::Stream&, const SampleArgs&) = 0;
 };
 
-/// fp32 in a fixed order, vectorised with Highway: the CPU backend, and the specification that other backends are compared with.
-/// Its streams are gpu::HostStream.
+/// fp32 in a fixed order, vectorised with Highway: the CPU backend, and the specification that other backends
+/// are compared with. Its streams are gpu::HostStream.
 std::unique_ptr<Ops> make_cpu_ops();
 
 }  // namespace kernels

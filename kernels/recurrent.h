@@ -6,11 +6,13 @@ namespace kernels {
 
 enum class ConvActivation : std::uint8_t { none, silu };
 
-/// Depthwise causal convolution with history per slot: y_t[ch] = act( sum_{j<taps} w[ch, j] * x_{t-(taps-1-j)*dilation}[ch] ), positions
-/// before 0 count as zero. Inputs before this segment's first row come from the ring: column of position p at ring row
-/// slot*ring_rows + p % ring_rows. Afterwards the segment's last ring_rows inputs are in the ring (a shorter segment replaces only its own).
-/// Shapes    x, y: [rows, channels], no overlap; w: f32 [channels, taps]; ring: [num_slots*ring_rows, channels], ring_rows >= (taps-1)*dilation.
-/// Both forms give bit-identical values (taps are summed j = 0 … taps-1).       Source  HF causal_conv1d reference; model-spec 2.4, 2.5.
+/// Depthwise causal convolution with history per slot: y_t[ch] = act( sum_{j<taps} w[ch, j] *
+/// x_{t-(taps-1-j)*dilation}[ch] ), positions before 0 count as zero. Inputs before this segment's first row
+/// come from the ring: column of position p at ring row slot*ring_rows + p % ring_rows. Afterwards the
+/// segment's last ring_rows inputs are in the ring (a shorter segment replaces only its own). Shapes    x, y:
+/// [rows, channels], no overlap; w: f32 [channels, taps]; ring: [num_slots*ring_rows, channels], ring_rows >=
+/// (taps-1)*dilation. Both forms give bit-identical values (taps are summed j = 0 … taps-1).       Source  HF
+/// causal_conv1d reference; model-spec 2.4, 2.5.
 struct CausalConvArgs {
   Matrix y;
   ConstMatrix x;
@@ -22,12 +24,14 @@ struct CausalConvArgs {
   ConvActivation activation = ConvActivation::silu;
 };
 
-/// Gated delta net. Form prefill: chunks of 64 on the grid (a segment's first position is a multiple of 64; the last chunk may be short);
-/// form decode: the recurrent step row by row. model-spec 2.4 gives both; they agree algebraically, and each is bit-identical for every way to cut
-/// the rows into calls that its form allows.
-/// Shapes    qkv: [rows, 2*Hk*dk + Hv*dv] = q | k | v after convolution and silu; a, b: [rows, Hv]; a_log, dt_bias: f32 [Hv];
+/// Gated delta net. Form prefill: chunks of 64 on the grid (a segment's first position is a multiple of 64;
+/// the last chunk may be short); form decode: the recurrent step row by row. model-spec 2.4 gives both; they
+/// agree algebraically, and each is bit-identical for every way to cut the rows into calls that its form
+/// allows. Shapes    qkv: [rows, 2*Hk*dk + Hv*dv] = q | k | v after convolution and silu; a, b: [rows, Hv];
+/// a_log, dt_bias: f32 [Hv];
 ///           o: [rows, Hv*dv]; state: f32 [num_slots*Hv, dk*dv], row slot*Hv + h holds S[dk][dv].
-///           Value head h uses key head h / (Hv/Hk). q is L2-normalised and scaled by 1/sqrt(dk), k L2-normalised (eps 1e-6 added to the sum of squares).
+///           Value head h uses key head h / (Hv/Hk). q is L2-normalised and scaled by 1/sqrt(dk), k
+///           L2-normalised (eps 1e-6 added to the sum of squares).
 /// beta = sigmoid(b); g = -exp(a_log) * softplus(a + dt_bias).
 struct GdnArgs {
   Matrix o;

@@ -8,19 +8,21 @@ namespace kernels {
 
 inline constexpr std::int32_t kMaxTopLogprobs = 20;
 
-/// How one row is sampled. Plain data, on the device. Order: logit_bias and bans; penalties; temperature; top_k; top_p; min_p; draw.
+/// How one row is sampled. Plain data, on the device. Order: logit_bias and bans; penalties; temperature;
+/// top_k; top_p; min_p; draw.
 struct RowSampling {
-  float temperature = 0.0F;         ///< 0: argmax, ties to the lower id
+  float temperature = 0.0F;  ///< 0: argmax, ties to the lower id
   float top_p = 1.0F;
   float min_p = 0.0F;
-  std::int32_t top_k = 0;           ///< 0: all
+  std::int32_t top_k = 0;                                   ///< 0: all
   float presence_penalty = 0.0F, frequency_penalty = 0.0F;  ///< over generated ids
   float repetition_penalty = 1.0F;                          ///< over prompt and generated ids
   std::uint64_t seed = 0;
   std::int32_t slot = 0;
-  std::int32_t position = 0;        ///< of the token being sampled: the row's position + 1; keys the random number, and where it is written
+  std::int32_t position = 0;  ///< of the token being sampled: the row's position + 1; keys the random number,
+                              ///< and where it is written
   std::int32_t prompt_tokens = 0;
-  std::int32_t num_logprobs = -1;   ///< -1 none; 0 the sampled token's; up to kMaxTopLogprobs alternatives
+  std::int32_t num_logprobs = -1;  ///< -1 none; 0 the sampled token's; up to kMaxTopLogprobs alternatives
   std::int32_t first_bias = 0, num_biases = 0;  ///< range of `biases`
   std::int32_t first_ban = 0, num_bans = 0;     ///< range of `bans`
   std::int32_t first_mask_word = -1;            ///< reserved for grammar masks: -1 none
@@ -33,7 +35,8 @@ struct TokenBias {
 /// What comes back of one row.
 struct SampledRow {
   std::int32_t token = 0;
-  float logprob = 0.0F;  ///< log_softmax of the raw logits (before bias, penalties and temperature) at `token`, when asked for
+  float logprob = 0.0F;  ///< log_softmax of the raw logits (before bias, penalties and temperature) at
+                         ///< `token`, when asked for
   std::int32_t num_top = 0;
   std::int32_t finite = 1;  ///< 0: the row's logits held NaN or +inf; token is undefined
   std::array<std::int32_t, kMaxTopLogprobs> top_tokens{};
@@ -41,10 +44,10 @@ struct SampledRow {
 };
 
 /// Samples each row and writes its token to ids[slot][position] (when position < ids.cols) and to out[row].
-/// The random number of a row is uniform in [0, 1) from Philox4x32-10 with key = seed and counter = position, so it depends on nothing else. The kept
-/// tokens are walked in ascending id until the cumulated probability exceeds it.
-/// Rows with no bias, ban or penalty set leave the logits untouched.
-/// Shapes    logits: f32 [rows, vocab]; scratch: f32 [rows, vocab].
+/// The random number of a row is uniform in [0, 1) from Philox4x32-10 with key = seed and counter = position,
+/// so it depends on nothing else. The kept tokens are walked in ascending id until the cumulated probability
+/// exceeds it. Rows with no bias, ban or penalty set leave the logits untouched. Shapes    logits: f32 [rows,
+/// vocab]; scratch: f32 [rows, vocab].
 struct SampleArgs {
   VectorView<SampledRow> out;  ///< [rows]
   MatrixView<std::int32_t> ids;

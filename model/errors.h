@@ -29,13 +29,13 @@ struct RequestError {
   std::string code;   ///< machine-readable code of the error object, "" when none
 };
 
-struct StepError {   ///< the sequences of one step
+struct StepError {  ///< the sequences of one step
   std::string what;
 };
 struct FatalError {  ///< the process
   std::string what;
 };
-struct LoadError {   ///< start-up: every problem found, each naming file, tensor, key or option
+struct LoadError {  ///< start-up: every problem found, each naming file, tensor, key or option
   std::vector<std::string> problems;
 };
 
@@ -43,12 +43,18 @@ struct LoadError {   ///< start-up: every problem found, each naming file, tenso
 enum class FinishReason { stop, length, tool_calls, timeout, error, cancelled };
 constexpr std::string_view to_string(FinishReason reason) {
   switch (reason) {
-    case FinishReason::stop: return "stop";
-    case FinishReason::length: return "length";
-    case FinishReason::tool_calls: return "tool_calls";
-    case FinishReason::timeout: return "timeout";
-    case FinishReason::error: return "error";
-    case FinishReason::cancelled: return "abort";
+    case FinishReason::stop:
+      return "stop";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::tool_calls:
+      return "tool_calls";
+    case FinishReason::timeout:
+      return "timeout";
+    case FinishReason::error:
+      return "error";
+    case FinishReason::cancelled:
+      return "abort";
   }
   return "error";
 }

@@ -1,4 +1,5 @@
-// Step times of a model on the CPU backend, straight on the Runner: no actors, no HTTP. Prints one Markdown row per case.
+// Step times of a model on the CPU backend, straight on the Runner: no actors, no HTTP. Prints one Markdown
+// row per case.
 //   step_bench [MODEL] [--threads N] [--dummy] [--seconds S] [--context N] [--only prefill|1|8|16]
 #include <time.h>
 
@@ -49,27 +50,38 @@ Options parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
-    const auto value = [&]() -> std::string { return i + 1 < argc ? argv[++i] : (fail({argument + " needs a value"}), ""); };
-    if (argument == "--threads") options.threads = std::stoi(value());
-    else if (argument == "--dummy") options.dummy = true;
-    else if (argument == "--seconds") options.seconds = std::stod(value());
-    else if (argument == "--context") options.context = std::stoi(value());
-    else if (argument == "--only") options.only = value();
-    else options.model = argument;
+    const auto value = [&]() -> std::string {
+      return i + 1 < argc ? argv[++i] : (fail({argument + " needs a value"}), "");
+    };
+    if (argument == "--threads")
+      options.threads = std::stoi(value());
+    else if (argument == "--dummy")
+      options.dummy = true;
+    else if (argument == "--seconds")
+      options.seconds = std::stod(value());
+    else if (argument == "--context")
+      options.context = std::stoi(value());
+    else if (argument == "--only")
+      options.only = value();
+    else
+      options.model = argument;
   }
   return options;
 }
 
 std::vector<model::TokenId> some_tokens(std::int32_t n, std::int32_t vocab) {
   std::vector<model::TokenId> ids(static_cast<std::size_t>(n));
-  for (std::int32_t i = 0; i < n; ++i) ids[static_cast<std::size_t>(i)] = static_cast<model::TokenId>((std::int64_t{i} * 7919 + 11) % (vocab / 2));
+  for (std::int32_t i = 0; i < n; ++i)
+    ids[static_cast<std::size_t>(i)] =
+        static_cast<model::TokenId>((std::int64_t{i} * 7919 + 11) % (vocab / 2));
   return ids;
 }
 
 /// Drives `batch` sequences on slots 0 … batch-1, each with pages of its own.
 class Driver {
  public:
-  Driver(model::Runner& runner, const model::ServePlan& plan) : runner_(runner), plan_(plan), sampling_(std::make_shared<model::SamplingParams>()) {
+  Driver(model::Runner& runner, const model::ServePlan& plan)
+      : runner_(runner), plan_(plan), sampling_(std::make_shared<model::SamplingParams>()) {
     sampling_->temperature = 0.0F;
   }
 
@@ -84,7 +96,9 @@ class Driver {
     for (std::size_t at = 0; at < ids.size(); at += static_cast<std::size_t>(plan_.chunk_width)) {
       const auto end = std::min(ids.size(), at + static_cast<std::size_t>(plan_.chunk_width));
       model::StepPlan plan = next_plan();
-      plan.feeds.push_back(feed(slot, model::Form::prefill, {ids.begin() + static_cast<std::ptrdiff_t>(at), ids.begin() + static_cast<std::ptrdiff_t>(end)}));
+      plan.feeds.push_back(feed(
+          slot, model::Form::prefill,
+          {ids.begin() + static_cast<std::ptrdiff_t>(at), ids.begin() + static_cast<std::ptrdiff_t>(end)}));
       if (end == ids.size()) with_logits(plan.feeds.back());
       const StepTime step = run(plan);
       total.wall += step.wall;
@@ -95,7 +109,8 @@ class Driver {
   StepTime decode() {
     model::StepPlan plan = next_plan();
     for (std::size_t slot = 0; slot < fed_.size(); ++slot) {
-      plan.feeds.push_back(feed(static_cast<std::int32_t>(slot), model::Form::decode, {static_cast<model::TokenId>(17 + slot)}));
+      plan.feeds.push_back(feed(static_cast<std::int32_t>(slot), model::Form::decode,
+                                {static_cast<model::TokenId>(17 + slot)}));
       with_logits(plan.feeds.back());
     }
     return run(plan);
@@ -118,7 +133,8 @@ class Driver {
     fed += static_cast<std::int32_t>(ids.size());
     feed.known = std::move(ids);
     auto& pages = pages_[static_cast<std::size_t>(slot)];
-    while (pages * plan_.block_size < fed) feed.new_pages.push_back(slot * plan_.pages_per_sequence + pages++);
+    while (pages * plan_.block_size < fed)
+      feed.new_pages.push_back(slot * plan_.pages_per_sequence + pages++);
     return feed;
   }
   void with_logits(model::Feed& feed) {
@@ -130,7 +146,8 @@ class Driver {
     const double cpu_begin = cpu_seconds();
     const auto begin = Clock::now();
     auto result = runner_.step(plan);
-    const StepTime time{std::chrono::duration<double>(Clock::now() - begin).count(), cpu_seconds() - cpu_begin};
+    const StepTime time{std::chrono::duration<double>(Clock::now() - begin).count(),
+                        cpu_seconds() - cpu_begin};
     if (!result.ok()) fail({result.error().what});
     for (const auto& outcome : result->outcomes) {
       if (!outcome.done.ok()) fail({outcome.done.error().what});
@@ -148,8 +165,8 @@ class Driver {
 /// Decode steps before the sequences start again at the context that the row names.
 constexpr int kDecodeSteps = 64;
 
-/// One row. Where other work shares the machine, the fastest step and the processor time of all threads still say what the
-/// code costs; the median wall time says what was seen.
+/// One row. Where other work shares the machine, the fastest step and the processor time of all threads still
+/// say what the code costs; the median wall time says what was seen.
 void print_row(const std::string& name, std::int32_t tokens, std::vector<StepTime> times) {
   const auto by = [&](double StepTime::*member) {
     std::vector<double> sorted;
@@ -158,8 +175,8 @@ void print_row(const std::string& name, std::int32_t tokens, std::vector<StepTim
     return sorted;
   };
   const auto wall = by(&StepTime::wall), cpu = by(&StepTime::cpu);
-  std::printf("| %s | %.0f | %.3f | %.3f | %.3f | %.3f |\n", name.c_str(), 1e3 * tokens / wall.front(), wall.front(), wall[wall.size() / 2],
-              cpu.front(), cpu[cpu.size() / 2]);
+  std::printf("| %s | %.0f | %.3f | %.3f | %.3f | %.3f |\n", name.c_str(), 1e3 * tokens / wall.front(),
+              wall.front(), wall[wall.size() / 2], cpu.front(), cpu[cpu.size() / 2]);
 }
 
 }  // namespace
@@ -176,13 +193,18 @@ int main(int argc, char** argv) {
   if (!plan.ok()) fail(plan.error().problems);
   auto stream = device->create_stream();
   if (!stream.ok()) fail({stream.error().what});
-  auto weights = model::load_weights(*folder, options.dummy ? model::LoadFormat::dummy : model::LoadFormat::automatic, *device, **stream, {});
+  auto weights =
+      model::load_weights(*folder, options.dummy ? model::LoadFormat::dummy : model::LoadFormat::automatic,
+                          *device, **stream, {});
   if (!weights.ok()) fail(weights.error().problems);
-  auto runner = model::Runner::create(device, std::move(*stream), kernels::make_cpu_ops(), folder->config, std::move(*weights), *plan);
+  auto runner = model::Runner::create(device, std::move(*stream), kernels::make_cpu_ops(), folder->config,
+                                      std::move(*weights), *plan);
   if (!runner.ok()) fail(runner.error().problems);
 
   Driver driver(**runner, *plan);
-  std::printf("| case | tokens/s (best) | ms (best) | ms (median) | CPU ms (best) | CPU ms (median) |\n|---|---|---|---|---|---|\n");
+  std::printf(
+      "| case | tokens/s (best) | ms (best) | ms (median) | CPU ms (best) | CPU ms (median) "
+      "|\n|---|---|---|---|---|---|\n");
   if (options.only.empty() || options.only == "prefill") {
     const auto ids = some_tokens(512, folder->config.vocab_size);
     std::vector<StepTime> times;
@@ -200,13 +222,15 @@ int main(int argc, char** argv) {
     double total = 0.0;
     while (total < options.seconds || times.size() < 3) {
       driver.reset(batch);
-      for (std::int32_t slot = 0; slot < batch; ++slot) driver.prefill(slot, some_tokens(options.context, folder->config.vocab_size));
+      for (std::int32_t slot = 0; slot < batch; ++slot)
+        driver.prefill(slot, some_tokens(options.context, folder->config.vocab_size));
       for (int i = 0; i < kDecodeSteps; ++i) {
         times.push_back(driver.decode());
         total += times.back().wall;
       }
     }
-    print_row("decode b=" + std::to_string(batch) + ", context " + std::to_string(options.context), batch, std::move(times));
+    print_row("decode b=" + std::to_string(batch) + ", context " + std::to_string(options.context), batch,
+              std::move(times));
   }
   return 0;
 }

@@ -40,7 +40,8 @@ class CpuOps final : public Ops {
     if (auto refusal = check_args(args)) return *std::move(refusal);
     return cpu::gated_rms_norm(host(stream), args);
   }
-  gpu::Status head_norm_rope(gpu::Stream& stream, const RowBatch& batch, const HeadNormRopeArgs& args) override {
+  gpu::Status head_norm_rope(gpu::Stream& stream, const RowBatch& batch,
+                             const HeadNormRopeArgs& args) override {
     if (auto refusal = check_args(batch, args)) return *std::move(refusal);
     return cpu::head_norm_rope(host(stream), batch, args);
   }
@@ -56,7 +57,8 @@ class CpuOps final : public Ops {
     if (auto refusal = check_args(args)) return *std::move(refusal);
     return cpu::head_gate(host(stream), args);
   }
-  gpu::Status qsa_index_append(gpu::Stream& stream, const RowBatch& batch, const QsaIndexAppendArgs& args) override {
+  gpu::Status qsa_index_append(gpu::Stream& stream, const RowBatch& batch,
+                               const QsaIndexAppendArgs& args) override {
     if (auto refusal = check_args(batch, args)) return *std::move(refusal);
     return cpu::qsa_index_append(host(stream), batch, args);
   }

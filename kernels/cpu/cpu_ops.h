@@ -3,7 +3,8 @@
 #include "gpu/stream.h"
 #include "kernels/ops.h"
 
-/// The CPU backend's operations as free functions, one source file per header of contracts. Arguments were checked before.
+/// The CPU backend's operations as free functions, one source file per header of contracts. Arguments were
+/// checked before.
 namespace kernels::cpu {
 
 gpu::Status embedding(gpu::HostStream&, const RowBatch&, const EmbeddingArgs&);

@@ -20,7 +20,8 @@ struct RopeConfig {
   std::int32_t rotary_dim = 0;
   double factor = 1.0, low_freq_factor = 1.0, high_freq_factor = 4.0;  // llama3
   std::int32_t original_max_positions = 0;
-  double beta_fast = 32.0, beta_slow = 1.0, attention_factor = 0.0, mscale = 0.0, mscale_all_dim = 0.0;  // yarn; 0: derived
+  double beta_fast = 32.0, beta_slow = 1.0, attention_factor = 0.0, mscale = 0.0,
+         mscale_all_dim = 0.0;  // yarn; 0: derived
 };
 /// inv_freq [rotary_dim/2] in fp32 and the attention factor, as HF's ROPE_INIT_FUNCTIONS compute them.
 struct RopeTable {
@@ -63,7 +64,8 @@ struct MtpConfig {
   std::int32_t num_layers = 0;
 };
 
-/// A checkpoint's config.json, flat or nested under text_config, resolved: every default of the family filled in, every unsupported value refused.
+/// A checkpoint's config.json, flat or nested under text_config, resolved: every default of the family filled
+/// in, every unsupported value refused.
 struct ModelConfig {
   Family family = Family::llama;
   std::string model_type;
@@ -91,7 +93,8 @@ struct ModelConfig {
 /// All problems at once, each naming `file` and the key.
 Result<ModelConfig, LoadError> parse_model_config(std::string_view json, std::string_view file);
 
-/// generation_config.json: defaults of sampling and the ids that end a generation. max_new_tokens is ignored on purpose.
+/// generation_config.json: defaults of sampling and the ids that end a generation. max_new_tokens is ignored
+/// on purpose.
 struct GenerationDefaults {
   std::vector<TokenId> eos;  ///< empty: the config's
   std::optional<bool> do_sample;

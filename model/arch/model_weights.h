@@ -13,8 +13,9 @@ using gpu::ConstMatrix;
 using gpu::ConstVector;
 using kernels::Weight;
 
-/// Every weight of a model where the device reads it. Projections keep the checkpoint's dtype (f32, f16, bf16) and row order [out, in]; vectors
-/// (norms, a_log, dt_bias) and depthwise convolutions ([channels, taps]) are widened to f32. Embedding and n-gram tables keep their dtype.
+/// Every weight of a model where the device reads it. Projections keep the checkpoint's dtype (f32, f16,
+/// bf16) and row order [out, in]; vectors (norms, a_log, dt_bias) and depthwise convolutions ([channels,
+/// taps]) are widened to f32. Embedding and n-gram tables keep their dtype.
 struct HyperConnectionWeights {
   ConstVector norm;              // [C*H]
   Weight down, up;               // [rank, C*H], [C*H, rank]
@@ -30,7 +31,7 @@ struct IndexerWeights {
   ConstVector q_norm, k_norm;
 };
 struct AttentionWeights {
-  Weight q, k, v, o;  // with an output gate q is [heads*2*head_dim, H], per head q then gate
+  Weight q, k, v, o;           // with an output gate q is [heads*2*head_dim, H], per head q then gate
   ConstVector q_norm, k_norm;  // empty without qk_norm
   std::optional<IndexerWeights> indexer;
 };
@@ -38,21 +39,22 @@ struct MlpWeights {
   Weight gate, up, down;
 };
 struct MoeWeights {
-  Weight router;                     // [E, H]
-  Weight gate_up, down;              // [E*2I, H], [E*H, I]: fused, whatever form the checkpoint has
+  Weight router;         // [E, H]
+  Weight gate_up, down;  // [E*2I, H], [E*H, I]: fused, whatever form the checkpoint has
   MlpWeights shared;
-  Weight shared_gate;                // [1, H]
+  Weight shared_gate;  // [1, H]
 };
 struct PleWeights {
   Weight key, value;
   ConstVector norm_key, norm_query, norm_conv;
   ConstMatrix conv;   // f32 [C*H, taps]
   ConstMatrix table;  // [rows, head_dim], shards joined in numeric order
-  std::vector<std::int64_t> multipliers, sizes, offsets;  // derived, and checked against the checkpoint's buffers
+  std::vector<std::int64_t> multipliers, sizes,
+      offsets;  // derived, and checked against the checkpoint's buffers
 };
 struct LayerWeights {
-  std::optional<HyperConnectionWeights> attn_hc, mlp_hc;        // qwen4_exp
-  ConstVector input_norm, post_attention_norm;                  // the others
+  std::optional<HyperConnectionWeights> attn_hc, mlp_hc;  // qwen4_exp
+  ConstVector input_norm, post_attention_norm;            // the others
   std::optional<PleWeights> ple;
   std::optional<GdnWeights> gdn;
   std::optional<AttentionWeights> attention;
@@ -66,13 +68,13 @@ struct MtpWeights {
   LayerWeights layer;
 };
 struct ModelWeights {
-  ConstMatrix embedding;                       // [vocab, H]
-  Weight head;                                 // [vocab, H]; the embedding when tied
+  ConstMatrix embedding;                        // [vocab, H]
+  Weight head;                                  // [vocab, H]; the embedding when tied
   std::optional<HyperConnectionWeights> mixer;  // qwen4_exp
-  ConstVector final_norm;                      // the others
+  ConstVector final_norm;                       // the others
   std::vector<LayerWeights> layers;
   std::optional<MtpWeights> mtp;
-  std::vector<gpu::Buffer> storage;            // owns all of the above
+  std::vector<gpu::Buffer> storage;  // owns all of the above
 };
 
 }  // namespace model

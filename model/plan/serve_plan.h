@@ -11,41 +11,44 @@ namespace model {
 
 /// What the operator set that shapes capacities (the rest of the options does not reach the model).
 struct PlanOptions {
-  std::optional<std::int32_t> max_seq_len;          ///< default min(model, 32768)
-  std::optional<std::int32_t> max_batch_size;       ///< default 8 on the CPU, 64 on CUDA
-  std::optional<std::int32_t> max_prefill_tokens;   ///< default 512 / 8192
+  std::optional<std::int32_t> max_seq_len;         ///< default min(model, 32768)
+  std::optional<std::int32_t> max_batch_size;      ///< default 8 on the CPU, 64 on CUDA
+  std::optional<std::int32_t> max_prefill_tokens;  ///< default 512 / 8192
   std::int32_t block_size = 16;
   std::optional<std::int64_t> kv_cache_tokens;
   double gpu_memory_utilization = 0.85;
-  std::optional<gpu::Bytes> weight_bytes;           ///< default: the config's weights as bf16
-  std::int32_t num_drafts = 0;                      ///< 0: speculation off
+  std::optional<gpu::Bytes> weight_bytes;  ///< default: the config's weights as bf16
+  std::int32_t num_drafts = 0;             ///< 0: speculation off
 };
 
 /// Every capacity, derived. Printed, served as /serve-plan, and the only source of limits.
 struct ServePlan {
-  gpu::DType activation = gpu::DType::f32;  ///< of the forward pass, caches and rings: f32 on the CPU, the specification
+  gpu::DType activation =
+      gpu::DType::f32;  ///< of the forward pass, caches and rings: f32 on the CPU, the specification
   std::int32_t max_seq_len = 0;
   std::int32_t max_batch_size = 0;
   std::int32_t max_prefill_tokens = 0;
-  std::int32_t chunk_width = 0;       ///< max_prefill_tokens floored to the grid of 64
+  std::int32_t chunk_width = 0;  ///< max_prefill_tokens floored to the grid of 64
   std::int32_t num_drafts = 0;
   std::int32_t max_batch_tokens = 0;  ///< mb = max_prefill_tokens + max_batch_size * (1 + drafts)
-  std::int32_t max_step_rows = 0;     ///< rows of the step buffers: prefill rows, the gap to the next multiple of 64, decode rows
+  std::int32_t max_step_rows =
+      0;  ///< rows of the step buffers: prefill rows, the gap to the next multiple of 64, decode rows
   std::int32_t block_size = 0;
   std::int32_t pages_per_sequence = 0;
   std::int32_t num_pages = 0;
   std::int32_t num_state_slots = 0;
   std::int32_t vocab_size = 0;
   std::int32_t sparse_selection_bound = 0;  ///< 0: no selection in this model
-  std::int32_t qsa_tokens = 0;        ///< index capacity per sequence
+  std::int32_t qsa_tokens = 0;              ///< index capacity per sequence
   std::int32_t qsa_ring_rows = 0;
-  std::int32_t ple_tokens = 0;        ///< PLE scratch
-  std::int64_t ple_cache_slots = 0;   ///< next_pow2(mb * ngram_heads); unused while the table is resident
+  std::int32_t ple_tokens = 0;       ///< PLE scratch
+  std::int64_t ple_cache_slots = 0;  ///< next_pow2(mb * ngram_heads); unused while the table is resident
   gpu::Bytes kv_bytes, state_bytes, arena_bytes;
 };
 
 /// Pure. All violations at once, each saying what, why and the value needed.
-Result<ServePlan, LoadError> derive_serve_plan(const ModelConfig& config, const PlanOptions& options, const gpu::DeviceFacts& facts);
+Result<ServePlan, LoadError> derive_serve_plan(const ModelConfig& config, const PlanOptions& options,
+                                               const gpu::DeviceFacts& facts);
 std::string to_json(const ServePlan& plan);
 
 }  // namespace model

@@ -10,8 +10,9 @@
 
 namespace model {
 
-/// Reads intermediate values of a forward pass, for tests: named matrices after they were computed, once per form batch.
-/// Names: "embed", "layer{i}", "mixed", "layer{i}.ngram_rows", "layer{i}.blocks", "layer{i}.index_key", "logits", …
+/// Reads intermediate values of a forward pass, for tests: named matrices after they were computed, once per
+/// form batch. Names: "embed", "layer{i}", "mixed", "layer{i}.ngram_rows", "layer{i}.blocks",
+/// "layer{i}.index_key", "logits", …
 class ForwardProbe {
  public:
   virtual ~ForwardProbe() = default;
@@ -21,16 +22,21 @@ class ForwardProbe {
 /// Owns device memory of one model: weights, pages, state slots, arena. Runs step plans. One thread.
 class Runner : public StepExecutor {
  public:
-  static Result<std::unique_ptr<Runner>, LoadError> create(std::shared_ptr<gpu::Device> device, std::unique_ptr<gpu::Stream> stream,
-                                                           std::unique_ptr<kernels::Ops> ops, ModelConfig config, ModelWeights weights,
+  static Result<std::unique_ptr<Runner>, LoadError> create(std::shared_ptr<gpu::Device> device,
+                                                           std::unique_ptr<gpu::Stream> stream,
+                                                           std::unique_ptr<kernels::Ops> ops,
+                                                           ModelConfig config, ModelWeights weights,
                                                            const ServePlan& plan);
   virtual void set_probe(ForwardProbe* probe) = 0;  ///< null: none
 
-  /// Device state of a slot as host values, for tests and canaries: name → f32 values. Names: "layer{i}.conv", "layer{i}.recurrent",
-  /// "layer{i}.ple_conv", "layer{i}.keys", "layer{i}.values", "layer{i}.index_ring", "layer{i}.index_keys"; positions ascending up to `fed`.
-  virtual std::vector<std::pair<std::string, std::vector<float>>> read_state(StateSlot slot, Position fed) = 0;
+  /// Device state of a slot as host values, for tests and canaries: name → f32 values. Names:
+  /// "layer{i}.conv", "layer{i}.recurrent", "layer{i}.ple_conv", "layer{i}.keys", "layer{i}.values",
+  /// "layer{i}.index_ring", "layer{i}.index_keys"; positions ascending up to `fed`.
+  virtual std::vector<std::pair<std::string, std::vector<float>>> read_state(StateSlot slot,
+                                                                             Position fed) = 0;
 
-  /// The most that any step has taken of the arena. Equals the plan's arena_bytes once a step has sampled: steps take at capacity.
+  /// The most that any step has taken of the arena. Equals the plan's arena_bytes once a step has sampled:
+  /// steps take at capacity.
   virtual gpu::Bytes arena_high_water() const = 0;
 };
 

@@ -43,23 +43,24 @@ struct Feed {
   Epoch plan_epoch = 0;
   StateSlot slot = -1;
   Form form = Form::decode;
-  Position first = 0;                 ///< == fed
-  std::vector<TokenId> known;         ///< the ids to feed
+  Position first = 0;          ///< == fed
+  std::vector<TokenId> known;  ///< the ids to feed
   std::optional<RowRef> from_step_in_flight;
   std::int32_t num_drafts = 0;
-  std::vector<PageId> new_pages;      ///< appended to the slot's page table before the step
-  RowRange logits;                    ///< each such row is sampled
-  SamplingRef sampling;               ///< set when logits.count > 0
-  std::int32_t prompt_tokens = 0;     ///< where generated ids begin (penalties)
-  std::vector<TokenId> bans;          ///< for the sampled position
+  std::vector<PageId> new_pages;   ///< appended to the slot's page table before the step
+  RowRange logits;                 ///< each such row is sampled
+  SamplingRef sampling;            ///< set when logits.count > 0
+  std::int32_t prompt_tokens = 0;  ///< where generated ids begin (penalties)
+  std::vector<TokenId> bans;       ///< for the sampled position
   MaskRef mask;
 };
 
-/// One step of the device as plain data. Executed in this order: resets, restores, captures, feeds, samples, drafts.
-/// Prefill-form feeds come first. Every field exists from the start; a Runner refuses (StepError) those that it cannot execute yet.
+/// One step of the device as plain data. Executed in this order: resets, restores, captures, feeds, samples,
+/// drafts. Prefill-form feeds come first. Every field exists from the start; a Runner refuses (StepError)
+/// those that it cannot execute yet.
 struct StepPlan {
   StepNumber number = 0;
-  std::vector<StateSlot> resets;      ///< slots that begin a sequence: state zeroed, page table emptied
+  std::vector<StateSlot> resets;  ///< slots that begin a sequence: state zeroed, page table emptied
   std::vector<Restore> restores;
   std::vector<Capture> captures;
   std::vector<Feed> feeds;
@@ -71,7 +72,7 @@ struct TopLogprob {
 };
 struct SampledToken {
   TokenId token = 0;
-  float logprob = 0.0F;            ///< when asked for
+  float logprob = 0.0F;  ///< when asked for
   std::vector<TopLogprob> top;
 };
 
@@ -99,7 +100,8 @@ struct StepResult {
 class StepExecutor {
  public:
   virtual ~StepExecutor() = default;
-  /// A StepError inside an outcome concerns that sequence; a FatalError the process, and the executor must not be called again.
+  /// A StepError inside an outcome concerns that sequence; a FatalError the process, and the executor must
+  /// not be called again.
   virtual Result<StepResult, FatalError> step(const StepPlan& plan) = 0;
   /// Monotonic: raised at least once a layer. Read by any thread (the step deadline).
   virtual std::uint64_t progress() const = 0;

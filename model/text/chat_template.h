@@ -10,8 +10,8 @@
 
 namespace model::text {
 
-/// What a template is rendered with. JSON texts were validated by the caller: `messages` an array of objects, `tools` an array or "" (none, as in transformers),
-/// `kwargs` an object or "".
+/// What a template is rendered with. JSON texts were validated by the caller: `messages` an array of objects,
+/// `tools` an array or "" (none, as in transformers), `kwargs` an object or "".
 struct ChatInput {
   std::string messages_json;
   std::string tools_json;
@@ -21,16 +21,20 @@ struct ChatInput {
 
 struct RenderedPrompt {
   std::string text;
-  std::vector<ByteRange> literal;  ///< what came out of messages, tools and kwargs rather than of the template: no control tokens there
+  std::vector<ByteRange> literal;  ///< what came out of messages, tools and kwargs rather than of the
+                                   ///< template: no control tokens there
 };
 
-/// A model's chat template (Jinja), rendered by our own interpreter with transformers' settings: trim_blocks, lstrip_blocks, tojson keeping key order and
-/// non-ASCII characters, raise_exception, strftime_now, bos_token/eos_token… Immutable; any thread. Bounded in steps, depth and output bytes: a template
-/// that exceeds a bound, raises, or fails is a RequestError (400) that carries its message.
+/// A model's chat template (Jinja), rendered by our own interpreter with transformers' settings: trim_blocks,
+/// lstrip_blocks, tojson keeping key order and non-ASCII characters, raise_exception, strftime_now,
+/// bos_token/eos_token… Immutable; any thread. Bounded in steps, depth and output bytes: a template that
+/// exceeds a bound, raises, or fails is a RequestError (400) that carries its message.
 class ChatTemplate {
  public:
-  /// `special_tokens_json`: tokenizer_config.json, whose bos_token, eos_token, … become variables; "" for none.
-  static Result<std::shared_ptr<const ChatTemplate>, LoadError> parse(std::string_view source, std::string_view special_tokens_json,
+  /// `special_tokens_json`: tokenizer_config.json, whose bos_token, eos_token, … become variables; "" for
+  /// none.
+  static Result<std::shared_ptr<const ChatTemplate>, LoadError> parse(std::string_view source,
+                                                                      std::string_view special_tokens_json,
                                                                       std::string_view file);
   virtual ~ChatTemplate() = default;
   virtual Result<RenderedPrompt, RequestError> render(const ChatInput& input) const = 0;

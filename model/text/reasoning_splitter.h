@@ -5,9 +5,11 @@
 
 namespace model::text {
 
-/// Splits generated text at <think> … </think> into reasoning and content, tags removed, across piece boundaries, holding back what may become a tag. The
-/// template may have opened the thought already (Start::inside); otherwise <think> counts only as the first thing said. White space (ASCII) directly
-/// around the tags belongs to neither; a thought that is never closed is reasoning to its last byte. A value, part of HostState.
+/// Splits generated text at <think> … </think> into reasoning and content, tags removed, across piece
+/// boundaries, holding back what may become a tag. The template may have opened the thought already
+/// (Start::inside); otherwise <think> counts only as the first thing said. White space (ASCII) directly
+/// around the tags belongs to neither; a thought that is never closed is reasoning to its last byte. A value,
+/// part of HostState.
 class ReasoningSplitter {
  public:
   enum class Start { outside, inside, disabled };

@@ -17,17 +17,21 @@ struct ByteRange {
   std::size_t first = 0, last = 0;
 };
 
-/// Byte-level BPE of a tokenizer.json (Hugging Face tokenizers format): NFC normaliser, pre-tokeniser pattern (PCRE2, JIT), merges, added tokens.
-/// Immutable after loading; every member may be called from any thread at once. Encoding is linear (times log) in the input, a single word of 1 MB
-/// included. Anything in the file that this class does not implement is a load error naming the key.
+/// Byte-level BPE of a tokenizer.json (Hugging Face tokenizers format): NFC normaliser, pre-tokeniser pattern
+/// (PCRE2, JIT), merges, added tokens. Immutable after loading; every member may be called from any thread at
+/// once. Encoding is linear (times log) in the input, a single word of 1 MB included. Anything in the file
+/// that this class does not implement is a load error naming the key.
 class Tokenizer {
  public:
-  static Result<std::shared_ptr<const Tokenizer>, LoadError> from_json(std::string_view json, std::string_view file);
+  static Result<std::shared_ptr<const Tokenizer>, LoadError> from_json(std::string_view json,
+                                                                       std::string_view file);
   virtual ~Tokenizer() = default;
 
-  /// Ids of `text`. Added tokens are recognised everywhere except where they would touch a byte of `literal` (ascending, disjoint): what a user
-  /// wrote is ordinary text, so nobody can close a turn by spelling a control token. `text` is UTF-8; invalid bytes are encoded as U+FFFD.
-  virtual std::vector<TokenId> encode(std::string_view text, std::span<const ByteRange> literal = {}) const = 0;
+  /// Ids of `text`. Added tokens are recognised everywhere except where they would touch a byte of `literal`
+  /// (ascending, disjoint): what a user wrote is ordinary text, so nobody can close a turn by spelling a
+  /// control token. `text` is UTF-8; invalid bytes are encoded as U+FFFD.
+  virtual std::vector<TokenId> encode(std::string_view text,
+                                      std::span<const ByteRange> literal = {}) const = 0;
   /// Like `encode` with no added token recognised at all.
   virtual std::vector<TokenId> encode_ordinary(std::string_view text) const = 0;
 
