@@ -125,8 +125,8 @@ TEST(System, ReadyIsLoadedAndWarmedUpAndNothingIsServedBefore) {
   Server::Settings settings;
   settings.hold_load = true;
   Server server(settings);
-  ASSERT_TRUE(server.await([&] { return server.system().health().view().stage == "loading weights"; }));
-  EXPECT_EQ(server.system().health().view().progress, 0.5);
+  ASSERT_TRUE(server.await([&] { return server.system().health().view().progress == 0.5; }));
+  EXPECT_EQ(server.system().health().view().stage, "loading weights");
   const auto refused = server.serve(text_request("a", 1));
   EXPECT_EQ(refused.failed->kind, model::RequestError::Kind::unavailable);
   EXPECT_EQ(refused.failed->code, "model_loading");
@@ -414,7 +414,8 @@ TEST(System, ALostDeviceThatHangsWhileItIsGivenUpHoldsNobodyUp) {
   server.control().end.await_visitor();  // the device's memory and context never come free
   EXPECT_EQ(server.exit().first, 70);
   ASSERT_TRUE(running->await_end());
-  EXPECT_EQ(running->copy().error_code, "gpu_fault");
+  const auto heard = running->copy();  // the fault may come before or after the request was admitted
+  EXPECT_EQ(heard.failed ? heard.failed->code : heard.error_code, "gpu_fault");
 }
 
 TEST(System, AHangIsFatalAfterTheStepDeadline) {
