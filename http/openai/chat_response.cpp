@@ -104,14 +104,7 @@ std::string ChatFormat::delta_chunk(const actors::ChoiceDelta& delta, const std:
   }
   out += R"(},"logprobs":)";
   append_logprobs(out, delta.tokens);
-  out += R"(,"finish_reason":null)";
-  if (options_.return_token_ids) {
-    out += R"(,"token_ids":)";
-    append_token_ids(out, delta.tokens);
-  }
-  out += "}]";
-  append_usage_member(out, usage);
-  out += '}';
+  close_delta(out, delta, usage);
   return out;
 }
 

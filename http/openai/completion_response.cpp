@@ -112,14 +112,7 @@ std::string CompletionFormat::delta_chunk(const actors::ChoiceDelta& delta, cons
   const auto place = static_cast<std::size_t>(delta.index);
   if (offsets_.size() <= place) offsets_.resize(place + 1);
   append_logprobs(out, delta.tokens, offsets_[place]);
-  out += R"(,"finish_reason":null)";
-  if (options_.return_token_ids) {
-    out += R"(,"token_ids":)";
-    append_token_ids(out, delta.tokens);
-  }
-  out += "}]";
-  append_usage_member(out, usage);
-  out += '}';
+  close_delta(out, delta, usage);
   return out;
 }
 

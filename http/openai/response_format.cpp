@@ -39,6 +39,18 @@ std::string ResponseFormat::end_chunk(const actors::ChoiceEnd& end, const std::s
   return out;
 }
 
+void ResponseFormat::close_delta(std::string& out, const actors::ChoiceDelta& delta,
+                                 const std::string& usage) const {
+  out += R"(,"finish_reason":null)";
+  if (options_.return_token_ids) {
+    out += R"(,"token_ids":)";
+    append_token_ids(out, delta.tokens);
+  }
+  out += "}]";
+  append_usage_member(out, usage);
+  out += '}';
+}
+
 std::string ResponseFormat::usage_chunk(const std::string& usage) const {
   return opening(chunk_object()) + R"("choices":[],"usage":)" + usage + '}';
 }

@@ -63,6 +63,8 @@ class ResponseFormat {
   std::string opening(const char* object) const;
   /// Closes a chunk: usage as asked for.
   void append_usage_member(std::string& out, const std::string& usage) const;
+  /// What ends every delta chunk, behind its text and logprobs.
+  void close_delta(std::string& out, const actors::ChoiceDelta& delta, const std::string& usage) const;
   /// `"finish_reason":…,"stop_reason":…` and, when known, stop_details.
   static void append_end(std::string& out, const actors::ChoiceEnd& end);
   static void append_ids(std::string& out, const std::vector<model::TokenId>& ids);
