@@ -199,8 +199,9 @@ int run_serve(const model::ServeOptions& options, const Build& build) {
     std::_Exit(end.code);
   }
   flush_connections(**listener);
-  spdlog::info("drained");
+  // Before the loop stops listening, and before anybody is told: whoever saw "drained" is obeyed.
   restore_signals();
+  spdlog::info("drained");
   loop.stop();
   leave_within(kTearDown, 0);
   system.reset();

@@ -17,6 +17,7 @@ Refusal check_args(const AddArgs&);
 Refusal check_args(const ScaledSiluArgs&);
 Refusal check_args(const SwigluArgs&);
 Refusal check_args(const GemmArgs&);
+Refusal check_args(const GemmGroupArgs&);
 Refusal check_args(const RmsNormArgs&);
 Refusal check_args(const GatedRmsNormArgs&);
 Refusal check_args(const RowBatch&, const HeadNormRopeArgs&);

@@ -7,9 +7,9 @@ namespace kernels {
 Refusal check_args(const GatherTableArgs& args) {
   if (args.y.rows.n == 0) return {};
   return ArgRules("gather_table")
-      .matrix_of_at_least("table", args.table, kWeight, Rows{1}, Elements{1})
+      .matrix_of_at_least("table", args.table.matrix, kWeight, Rows{1}, Elements{1})
       .matrix("rows", untyped(args.rows), kI64, args.y.rows, args.rows.cols)
-      .matrix("y", args.y, kActivation, args.y.rows, args.table.cols * args.rows.cols.n)
+      .matrix("y", args.y, kActivation, args.y.rows, args.table.cols() * args.rows.cols.n)
       .refusal();
 }
 

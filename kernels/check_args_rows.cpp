@@ -63,6 +63,14 @@ Refusal check_args(const GemmArgs& args) {
       .refusal();
 }
 
+Refusal check_args(const GemmGroupArgs& args) {
+  for (const GemmGroupArgs::Output& output : args.outputs) {
+    if (auto refusal = check_args(GemmArgs{output.y, args.x, output.w, args.form, output.name}))
+      return refusal;
+  }
+  return {};
+}
+
 Refusal check_args(const RmsNormArgs& args) {
   const Elements cols = args.x.cols;
   if (args.y.rows.n == 0) return {};

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/batch.h"
+#include "kernels/gemm.h"
 
 namespace kernels {
 
@@ -8,7 +8,7 @@ namespace kernels {
 /// ids: i32 [num_slots, max_seq_len]. A token id outside the table is refused.
 struct EmbeddingArgs {
   Matrix y;
-  ConstMatrix table;
+  Weight table;
   MatrixView<const std::int32_t> ids;
 };
 

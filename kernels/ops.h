@@ -32,6 +32,7 @@ class Ops {
   virtual gpu::Status swiglu(gpu::Stream&, const SwigluArgs&) = 0;
 
   virtual gpu::Status gemm(gpu::Stream&, const GemmArgs&) = 0;
+  virtual gpu::Status gemm_group(gpu::Stream&, const GemmGroupArgs&) = 0;
   virtual gpu::Status rms_norm(gpu::Stream&, const RmsNormArgs&) = 0;
   virtual gpu::Status gated_rms_norm(gpu::Stream&, const GatedRmsNormArgs&) = 0;
   virtual gpu::Status head_norm_rope(gpu::Stream&, const RowBatch&, const HeadNormRopeArgs&) = 0;

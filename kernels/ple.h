@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/batch.h"
+#include "kernels/gemm.h"
 
 namespace kernels {
 
@@ -18,11 +18,11 @@ struct NgramRowsArgs {
 };
 
 /// y[r, h*dim + i] = table[rows[r, h], i], widened to y's type.     Shapes  table: [table_rows, dim], f32,
-/// f16 or bf16; y: [rows, heads*dim]. A row id outside the table is refused, naming row and id (on CUDA found
-/// by a flag checked with the step).
+/// f16, bf16 or quantised; y: [rows, heads*dim]. A row id outside the table is refused, naming row and id (on
+/// CUDA found by a flag checked with the step).
 struct GatherTableArgs {
   Matrix y;
-  ConstMatrix table;
+  Weight table;
   MatrixView<const std::int64_t> rows;
 };
 

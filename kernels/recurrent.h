@@ -6,6 +6,10 @@ namespace kernels {
 
 enum class ConvActivation : std::uint8_t { none, silu };
 
+/// Which key head value head h of Hv reads: h / (Hv/Hk) as the reference and safetensors have it, or h % Hk
+/// as most GGUF files have it.
+enum class ValueHeads : std::uint8_t { grouped, tiled };
+
 /// Depthwise causal convolution with history per slot: y_t[ch] = act( sum_{j<taps} w[ch, j] *
 /// x_{t-(taps-1-j)*dilation}[ch] ), positions before 0 count as zero. Inputs before this segment's first row
 /// come from the ring: column of position p at ring row slot*ring_rows + p % ring_rows. Afterwards the
@@ -30,8 +34,8 @@ struct CausalConvArgs {
 /// allows. Shapes    qkv: [rows, 2*Hk*dk + Hv*dv] = q | k | v after convolution and silu; a, b: [rows, Hv];
 /// a_log, dt_bias: f32 [Hv];
 ///           o: [rows, Hv*dv]; state: f32 [num_slots*Hv, dk*dv], row slot*Hv + h holds S[dk][dv].
-///           Value head h uses key head h / (Hv/Hk). q is L2-normalised and scaled by 1/sqrt(dk), k
-///           L2-normalised (eps 1e-6 added to the sum of squares).
+///           Value head h uses the key head that `value_heads` says. q is L2-normalised and scaled by
+///           1/sqrt(dk), k L2-normalised (eps 1e-6 added to the sum of squares).
 /// beta = sigmoid(b); g = -exp(a_log) * softplus(a + dt_bias).
 struct GdnArgs {
   Matrix o;
@@ -40,6 +44,7 @@ struct GdnArgs {
   ConstVector a_log, dt_bias;
   Matrix state;
   std::int32_t num_k_heads = 0, num_v_heads = 0, k_dim = 0, v_dim = 0;
+  ValueHeads value_heads = ValueHeads::grouped;
 };
 
 /// The grid of prefill form: chunk starts are multiples of this from the sequence start.

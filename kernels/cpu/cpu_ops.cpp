@@ -32,6 +32,13 @@ class CpuOps final : public Ops {
     if (auto refusal = check_args(args)) return *std::move(refusal);
     return cpu::gemm(host(stream), args);
   }
+  gpu::Status gemm_group(gpu::Stream& stream, const GemmGroupArgs& args) override {
+    if (auto refusal = check_args(args)) return *std::move(refusal);
+    for (const GemmGroupArgs::Output& output : args.outputs) {
+      RETURN_IF_ERROR(cpu::gemm(host(stream), {output.y, args.x, output.w, args.form, output.name}));
+    }
+    return gpu::Done{};
+  }
   gpu::Status rms_norm(gpu::Stream& stream, const RmsNormArgs& args) override {
     if (auto refusal = check_args(args)) return *std::move(refusal);
     return cpu::rms_norm(host(stream), args);

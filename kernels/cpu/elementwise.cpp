@@ -17,14 +17,14 @@ namespace HWY_NAMESPACE {
 
 gpu::Status embedding_impl(gpu::HostStream& stream, const RowBatch& batch, const EmbeddingArgs& args) {
   const auto y = gpu::typed<float>(args.y);
-  const std::int64_t cols = args.table.cols.n;
+  const std::int64_t cols = args.table.cols().n;
   const auto row_of = [&](std::int64_t r, const auto& table) {
     const std::int32_t token = args.ids.row(Rows{batch.row_slot.base[r]})[batch.row_position.base[r]];
     float* to = y.row(Rows{r});
     const auto* from = table.row(Rows{token});
     for_lanes(cols, [&](auto at, std::int64_t i) HWY_ATTR { at.store(at.load(from + i), to + i); });
   };
-  return with_weight_type(args.table, [&](const auto& table) {
+  return with_weight_type(args.table.matrix, [&](const auto& table) {
     return parallel_ranges(stream, "embedding", batch.num_rows.n, static_cast<double>(cols) * 0.2,
                            [&](std::int64_t first, std::int64_t last) {
                              for (std::int64_t r = first; r < last; ++r) row_of(r, table);
@@ -101,9 +101,9 @@ gpu::Status embedding(gpu::HostStream& stream, const RowBatch& batch, const Embe
                           std::to_string(args.ids.rows.n) + ", " + std::to_string(args.ids.cols.n) + "]");
     }
     const std::int32_t token = args.ids.row(Rows{slot})[position];
-    if (token < 0 || token >= args.table.rows.n) {
+    if (token < 0 || token >= args.table.rows().n) {
       return gpu::refused("embedding: row " + std::to_string(r) + " is token " + std::to_string(token) +
-                          "; the table has " + std::to_string(args.table.rows.n) + " rows");
+                          "; the table has " + std::to_string(args.table.rows().n) + " rows");
     }
   }
   return HWY_DYNAMIC_DISPATCH(embedding_impl)(stream, batch, args);

@@ -25,7 +25,10 @@ struct GdnHead {
   float* state;  ///< [k_dim, v_dim]
 
   const float* qkv(std::int64_t t) const { return gpu::typed<float>(args.qkv).row({first_row + t}); }
-  std::int64_t key_head() const { return head / (args.num_v_heads / args.num_k_heads); }
+  std::int64_t key_head() const {
+    return args.value_heads == ValueHeads::tiled ? head % args.num_k_heads
+                                                 : head / (args.num_v_heads / args.num_k_heads);
+  }
   const float* q(std::int64_t t) const { return qkv(t) + key_head() * args.k_dim; }
   const float* k(std::int64_t t) const { return qkv(t) + (args.num_k_heads + key_head()) * args.k_dim; }
   const float* v(std::int64_t t) const {

@@ -60,7 +60,7 @@ float widen(gpu::f16 value) {
 template <class T>
 gpu::Status gather(gpu::HostStream& stream, const GatherTableArgs& args) {
   const MatrixView<float> y = gpu::typed<float>(args.y);
-  const MatrixView<const T> table = gpu::typed<T>(args.table);
+  const MatrixView<const T> table = gpu::typed<T>(args.table.matrix);
   const std::int64_t num_rows = args.rows.rows.n;
   const std::int64_t dim = table.cols.n;
   const double cost = static_cast<double>(args.rows.cols.n) * (50.0 + 0.2 * static_cast<double>(dim));
@@ -91,13 +91,13 @@ gpu::Status gather_table(gpu::HostStream& stream, const GatherTableArgs& args) {
   for (std::int64_t r = 0; r < args.rows.rows.n; ++r) {
     for (std::int64_t head = 0; head < args.rows.cols.n; ++head) {
       const std::int64_t id = args.rows.row({r})[head];
-      if (id >= 0 && id < args.table.rows.n) continue;
+      if (id >= 0 && id < args.table.rows().n) continue;
       return gpu::refused("gather_table: row " + std::to_string(r) + " head " + std::to_string(head) +
                           ": id " + std::to_string(id) + " outside the table of " +
-                          std::to_string(args.table.rows.n) + " rows");
+                          std::to_string(args.table.rows().n) + " rows");
     }
   }
-  switch (args.table.dtype) {
+  switch (args.table.matrix.dtype) {
     case gpu::DType::f32:
       return gather<float>(stream, args);
     case gpu::DType::f16:
@@ -105,7 +105,7 @@ gpu::Status gather_table(gpu::HostStream& stream, const GatherTableArgs& args) {
     case gpu::DType::bf16:
       return gather<gpu::bf16>(stream, args);
     default:
-      return gpu::refused("gather_table: table is " + std::string(gpu::to_string(args.table.dtype)));
+      return gpu::refused("gather_table: table is " + std::string(gpu::to_string(args.table.matrix.dtype)));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/norm.h"
+#include "kernels/recurrent.h"
 #include "model/errors.h"
 #include "model/ids.h"
 
@@ -33,6 +34,7 @@ RopeTable make_rope_table(const RopeConfig& config);
 struct GdnConfig {
   std::int32_t num_k_heads = 0, num_v_heads = 0, k_dim = 0, v_dim = 0, conv_kernel = 4;
   kernels::GateActivation output_gate = kernels::GateActivation::silu;
+  kernels::ValueHeads value_heads = kernels::ValueHeads::grouped;
   std::int32_t key_width() const { return num_k_heads * k_dim; }
   std::int32_t value_width() const { return num_v_heads * v_dim; }
   std::int32_t conv_width() const { return 2 * key_width() + value_width(); }

@@ -47,8 +47,8 @@ struct MoeWeights {
 struct PleWeights {
   Weight key, value;
   ConstVector norm_key, norm_query, norm_conv;
-  ConstMatrix conv;   // f32 [C*H, taps]
-  ConstMatrix table;  // [rows, head_dim], shards joined in numeric order
+  ConstMatrix conv;  // f32 [C*H, taps]
+  Weight table;      // [rows, head_dim], shards joined in numeric order
   std::vector<std::int64_t> multipliers, sizes,
       offsets;  // derived, and checked against the checkpoint's buffers
 };
@@ -68,7 +68,7 @@ struct MtpWeights {
   LayerWeights layer;
 };
 struct ModelWeights {
-  ConstMatrix embedding;                        // [vocab, H]
+  Weight embedding;                             // [vocab, H]
   Weight head;                                  // [vocab, H]; the embedding when tied
   std::optional<HyperConnectionWeights> mixer;  // qwen4_exp
   ConstVector final_norm;                       // the others

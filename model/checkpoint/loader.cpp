@@ -44,7 +44,7 @@ class ProgressMeter {
 LoadError from_stream(const gpu::DeviceError& error) { return LoadError{{"weights: " + error.what}}; }
 
 void adopt(ModelWeights& weights, const ModelConfig& config, WeightStorage storage) {
-  if (config.tied_embeddings) weights.head.matrix = weights.embedding;
+  if (config.tied_embeddings) weights.head = weights.embedding;
   weights.storage = std::move(storage.buffers);
 }
 

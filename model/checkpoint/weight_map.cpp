@@ -35,20 +35,18 @@ class Mapper {
     } else {
       norm(weights.final_norm, prefix_ / "norm.weight", hidden);
     }
-    if (!config_.tied_embeddings)
-      matrix(weights.head.matrix, "lm_head.weight", vocab, hidden, spread(hidden));
+    if (!config_.tied_embeddings) matrix(weights.head, "lm_head.weight", vocab, hidden, spread(hidden));
     if (config_.mtp) mtp(weights.mtp.emplace());
     return std::move(map_);
   }
 
  private:
-  void matrix(ConstMatrix& target, std::string name, std::int64_t rows, std::int64_t cols,
-              DummyValues dummy) {
+  void matrix(Weight& target, std::string name, std::int64_t rows, std::int64_t cols, DummyValues dummy) {
     std::vector<TensorPart> parts{{std::move(name), {rows, cols}, 0, rows}};
     map_.weights.push_back({Storage::as_stored, rows, cols, std::move(parts), &target, dummy});
   }
   void projection(Weight& target, std::string name, std::int64_t outputs, std::int64_t inputs) {
-    matrix(target.matrix, std::move(name), outputs, inputs, spread(inputs));
+    matrix(target, std::move(name), outputs, inputs, spread(inputs));
   }
   void vector(ConstVector& target, std::string name, std::int64_t size, DummyValues dummy) {
     std::vector<TensorPart> parts{{std::move(name), {size}, 0, 1}};
@@ -161,8 +159,8 @@ class Mapper {
   void experts(MoeWeights& moe, const std::string& at) {
     const std::int64_t num = config_.moe->num_experts, inner = config_.moe->intermediate,
                        hidden = config_.hidden_size;
-    WeightSpec gate_up{Storage::as_stored, num * 2 * inner, hidden, {}, &moe.gate_up.matrix, spread(hidden)};
-    WeightSpec down{Storage::as_stored, num * hidden, inner, {}, &moe.down.matrix, spread(inner)};
+    WeightSpec gate_up{Storage::as_stored, num * 2 * inner, hidden, {}, &moe.gate_up, spread(hidden)};
+    WeightSpec down{Storage::as_stored, num * hidden, inner, {}, &moe.down, spread(inner)};
     const bool single =
         !names_.has(at / "gate_up_proj") && !names_.has(at / "down_proj") && names_.has_prefix(at);
     if (single) {
@@ -202,7 +200,7 @@ class Mapper {
 
   /// Merged, or shards counted in numbers: a sort by name would put shard_10 before shard_2 and permute the
   /// table unseen.
-  void table(ConstMatrix& target, const std::string& at, std::int64_t rows) {
+  void table(Weight& target, const std::string& at, std::int64_t rows) {
     const std::int64_t dim = config_.ple->head_dim();
     WeightSpec table{Storage::as_stored, rows, dim, {}, &target, {0.0F, 0.05F}};
     const std::int64_t num_shards = names_.has(at / "weight") ? 1 : config_.ple->split_parts;

@@ -22,13 +22,15 @@ struct DummyValues {
   float deviation = 0.0F;
 };
 
-/// One tensor of a file and the rows of the weight that it fills. A weight may be stored in parts: table
-/// shards, single experts.
+/// Rows of a file's tensor and the rows of the weight that they fill. A weight may be stored in parts (table
+/// shards, single experts), and one tensor may hold the rows of several weights, in another order. Rows of a
+/// tensor are those of its last dimension, the dimensions before it flattened.
 struct TensorPart {
   std::string name;
-  std::vector<std::int64_t> shape;  ///< as the file must say
-  std::int64_t first_row = 0;
+  std::vector<std::int64_t> shape;  ///< of the whole tensor, as the file must say
+  std::int64_t first_row = 0;       ///< in the weight
   std::int64_t rows = 0;
+  std::int64_t first_file_row = 0;  ///< in the tensor
 };
 
 /// One weight of the model: a matrix [rows, cols], or a vector (rows 1).
@@ -36,7 +38,7 @@ struct WeightSpec {
   enum class Storage { as_stored, widened } storage = Storage::as_stored;  ///< widened: f32 on the device
   std::int64_t rows = 0, cols = 0;
   std::vector<TensorPart> parts;
-  std::variant<gpu::ConstMatrix*, gpu::ConstVector*>
+  std::variant<Weight*, gpu::ConstMatrix*, gpu::ConstVector*>
       target;  ///< where the view goes once the weight has an address
   DummyValues dummy;
 };

@@ -13,8 +13,11 @@ struct Place {
 
 void point(const WeightSpec& weight, gpu::DType dtype, const std::byte* address) {
   const gpu::Elements cols{weight.cols};
-  if (const auto* matrix = std::get_if<gpu::ConstMatrix*>(&weight.target)) {
-    **matrix = {address, dtype, gpu::Rows{weight.rows}, cols, cols};
+  const gpu::ConstMatrix view{address, dtype, gpu::Rows{weight.rows}, cols, cols};
+  if (const auto* target = std::get_if<Weight*>(&weight.target)) {
+    **target = Weight(view);
+  } else if (const auto* matrix = std::get_if<gpu::ConstMatrix*>(&weight.target)) {
+    **matrix = view;
   } else {
     *std::get<gpu::ConstVector*>(weight.target) = {address, dtype, cols};
   }

@@ -2,7 +2,7 @@
 
 namespace model {
 
-Embedding::Embedding(const ModelConfig& config, ConstMatrix table)
+Embedding::Embedding(const ModelConfig& config, const Weight& table)
     : table_(table),
       hidden_size_(config.hidden_size),
       num_streams_(config.hyper_connection ? config.hyper_connection->num_streams : 0) {}

@@ -9,11 +9,11 @@ namespace model {
 /// stream.
 class Embedding {
  public:
-  Embedding(const ModelConfig& config, ConstMatrix table);
+  Embedding(const ModelConfig& config, const Weight& table);
   gpu::Status forward(StepContext& context, Matrix hidden) const;
 
  private:
-  ConstMatrix table_;
+  const Weight& table_;
   std::int32_t hidden_size_;
   std::int32_t num_streams_;  ///< 0: a plain residual
 };

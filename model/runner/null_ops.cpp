@@ -16,6 +16,7 @@ class NullOps final : public kernels::Ops {
   Status scaled_silu(Stream&, const kernels::ScaledSiluArgs&) override { return Done{}; }
   Status swiglu(Stream&, const kernels::SwigluArgs&) override { return Done{}; }
   Status gemm(Stream&, const kernels::GemmArgs&) override { return Done{}; }
+  Status gemm_group(Stream&, const kernels::GemmGroupArgs&) override { return Done{}; }
   Status rms_norm(Stream&, const kernels::RmsNormArgs&) override { return Done{}; }
   Status gated_rms_norm(Stream&, const kernels::GatedRmsNormArgs&) override { return Done{}; }
   Status head_norm_rope(Stream&, const RowBatch&, const kernels::HeadNormRopeArgs&) override {

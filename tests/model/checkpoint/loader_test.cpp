@@ -203,7 +203,7 @@ TEST(Loader, QwenWeightsAreWhereTheyBelong) {
   const Reference file(kMini);
   const ModelWeights& weights = loaded->weights;
   ASSERT_EQ(weights.layers.size(), 8U);
-  EXPECT_EQ(weights.embedding.dtype, gpu::DType::bf16);
+  EXPECT_EQ(weights.embedding.matrix.dtype, gpu::DType::bf16);
   EXPECT_EQ(values(weights.embedding), file["model.embed_tokens.weight"]);
   EXPECT_EQ(values(weights.head), file["lm_head.weight"]);
   EXPECT_TRUE(weights.final_norm.empty());
@@ -287,7 +287,7 @@ TEST(Loader, BothTwinsHoldTheSameModel) {
   const auto sharded = load(kFixtures / "tiny-qwen4_exp-bf16");
   EXPECT_EQ(sharded->weights.layers[3].attention->q.matrix.dtype, gpu::DType::bf16);
   EXPECT_EQ(single->weights.layers[5].ple->multipliers, sharded->weights.layers[5].ple->multipliers);
-  EXPECT_EQ(single->weights.layers[5].ple->table.rows, sharded->weights.layers[5].ple->table.rows);
+  EXPECT_EQ(single->weights.layers[5].ple->table.rows(), sharded->weights.layers[5].ple->table.rows());
   EXPECT_EQ(single->weights.layers[1].ple->sizes.front(), 53);
   EXPECT_EQ(single->weights.layers[5].ple->sizes.front(), 89);
 }
@@ -342,7 +342,7 @@ TEST(Loader, TiedEmbeddingsAreTheHead) {
   model.file.drop("lm_head.weight");
   const auto loaded = model.loaded();
   ASSERT_THAT(loaded->problems, ElementsAre());
-  EXPECT_EQ(loaded->weights.head.matrix.base, loaded->weights.embedding.base);
+  EXPECT_EQ(loaded->weights.head.matrix.base, loaded->weights.embedding.matrix.base);
 }
 
 TEST(Loader, WhatIsIgnoredByNameIsNoticedOncePerKind) {
@@ -486,7 +486,7 @@ TEST(DummyWeights, NeedNoCheckpointAndAreTheSameEveryTime) {
   const auto second = load(folder.path(), LoadFormat::dummy);
   ASSERT_THAT(first->problems, ElementsAre());
   EXPECT_EQ(first->fractions.back(), 1.0);
-  EXPECT_EQ(first->weights.embedding.dtype, gpu::DType::bf16);
+  EXPECT_EQ(first->weights.embedding.matrix.dtype, gpu::DType::bf16);
   EXPECT_EQ(values(first->weights.layers[6].moe->gate_up), values(second->weights.layers[6].moe->gate_up));
   EXPECT_NE(values(first->weights.layers[6].moe->gate_up), values(first->weights.layers[5].moe->gate_up));
 }
