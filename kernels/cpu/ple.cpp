@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/tiles.h"
+#include "kernels/widen.h"
 
 namespace kernels::cpu {
 namespace {
@@ -47,15 +48,7 @@ void hash_row(const NgramRowsArgs& args, const std::int32_t* ids, std::int32_t p
 
 float widen(float value) { return value; }
 float widen(gpu::bf16 value) { return std::bit_cast<float>(std::uint32_t{value.bits} << 16); }
-float widen(gpu::f16 value) {
-  const std::uint32_t sign = (std::uint32_t{value.bits} & 0x8000U) << 16;
-  const std::uint32_t magnitude = std::uint32_t{value.bits} & 0x7FFFU;
-  if (magnitude >= 0x7C00U) return std::bit_cast<float>(sign | 0x7F800000U | (magnitude & 0x3FFU) << 13);
-  // Placing the fields as they are leaves the exponent 112 too small; the multiplication also normalises
-  // subnormals.
-  const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112F;
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | sign);
-}
+float widen(gpu::f16 value) { return widen_half(value.bits); }
 
 template <class T>
 gpu::Status gather(gpu::HostStream& stream, const GatherTableArgs& args) {
