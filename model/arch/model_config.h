@@ -23,6 +23,7 @@ struct RopeConfig {
   std::int32_t original_max_positions = 0;
   double beta_fast = 32.0, beta_slow = 1.0, attention_factor = 0.0, mscale = 0.0,
          mscale_all_dim = 0.0;  // yarn; 0: derived
+  std::vector<float> frequency_divisors;  ///< of a GGUF file's llama3 scaling; empty: none
 };
 /// inv_freq [rotary_dim/2] in fp32 and the attention factor, as HF's ROPE_INIT_FUNCTIONS compute them.
 struct RopeTable {
@@ -35,6 +36,7 @@ struct GdnConfig {
   std::int32_t num_k_heads = 0, num_v_heads = 0, k_dim = 0, v_dim = 0, conv_kernel = 4;
   kernels::GateActivation output_gate = kernels::GateActivation::silu;
   kernels::ValueHeads value_heads = kernels::ValueHeads::grouped;
+  kernels::GdnDecay decay = kernels::GdnDecay::log_rate;
   std::int32_t key_width() const { return num_k_heads * k_dim; }
   std::int32_t value_width() const { return num_v_heads * v_dim; }
   std::int32_t conv_width() const { return 2 * key_width() + value_width(); }

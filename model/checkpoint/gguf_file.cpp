@@ -28,7 +28,7 @@ Result<GgufFile, LoadError> GgufFile::open(const std::filesystem::path& path, co
   auto mapped = MappedFile::open(path);
   if (!mapped.ok()) return LoadError{{name + ": " + mapped.error()}};
   auto header = parse_gguf({mapped->base(), static_cast<std::size_t>(mapped->size())}, name);
-  RETURN_IF_ERROR(header);
+  if (!header.ok()) return std::move(header).error();
   GgufFile file;
   file.name_ = name;
   file.data_start_ = header->data_start;
@@ -46,10 +46,15 @@ const TensorEntry* GgufModel::find(std::string_view tensor) const {
   return nullptr;
 }
 
+bool is_gguf_file(const std::filesystem::path& path) {
+  std::error_code unknown;
+  return path.extension() == ".gguf" && !std::filesystem::is_directory(path, unknown);
+}
+
 Result<GgufModel, LoadError> open_gguf(const std::filesystem::path& path) {
   const std::string name = path.filename().string();
   auto first = GgufFile::open(path, name);
-  RETURN_IF_ERROR(first);
+  if (!first.ok()) return std::move(first).error();
   GgufModel model;
   model.files.push_back(std::make_shared<const GgufFile>(*std::move(first)));
   const std::int64_t count = integer_or(*model.files.front(), kSplitCountKey, 1);

@@ -31,6 +31,9 @@ struct GgufModel {
   const TensorEntry* find(std::string_view tensor) const;
 };
 
+/// By its name: whether there is such a file, and what is in it, opening tells.
+bool is_gguf_file(const std::filesystem::path& path);
+
 /// Opens `path`, and where it is the first of a split model (NAME-00001-of-0000N.gguf) the other files beside
 /// it.
 Result<GgufModel, LoadError> open_gguf(const std::filesystem::path& path);

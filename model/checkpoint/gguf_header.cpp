@@ -26,7 +26,7 @@ struct Broken {
 };
 
 /// Names from a downloaded file, fit for a log line.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string shown = "\"";
   for (char c : text.substr(0, 100)) shown += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
   return shown + (text.size() > 100 ? "…\"" : "\"");
@@ -212,7 +212,7 @@ class Parser {
       const std::string place = "metadata key " + std::to_string(i);
       const std::string_view key = bytes_.text(kMaxKeyBytes, place);
       if (key.empty()) throw Broken{place + " has no name"};
-      const std::string what = "key " + quoted(key);
+      const std::string what = "key " + in_quotes(key);
       const GgufValue value = read_value(read_type(what), what);
       if (!header_.metadata.emplace(key, value).second) problem(what + " appears twice");
     }
@@ -275,7 +275,7 @@ class Parser {
       const std::string place = "tensor " + std::to_string(i);
       const std::string_view name = bytes_.text(kMaxNameBytes, place);
       if (name.empty()) throw Broken{place + " has no name"};
-      const std::string what = "tensor " + quoted(name);
+      const std::string what = "tensor " + in_quotes(name);
       if (++names[name] == 2) problem(what + " appears twice");
       read_tensor(name, what);
     }
@@ -359,7 +359,7 @@ class Parser {
     const std::int64_t data_bytes = std::max<std::int64_t>(0, file_bytes_ - header_.data_start);
     std::vector<const TensorEntry*> order;
     for (const TensorEntry& entry : header_.tensors) {
-      const std::string what = "tensor " + quoted(entry.name) + " at offset " + std::to_string(entry.offset);
+      const std::string what = "tensor " + in_quotes(entry.name) + " at offset " + std::to_string(entry.offset);
       if (entry.offset % step != 0) problem(what + " is not aligned to " + std::to_string(step) + " bytes");
       if (entry.offset > data_bytes || entry.bytes > data_bytes - entry.offset) {
         problem(what + " with its " + std::to_string(entry.bytes) + " bytes ends behind the " +
@@ -371,7 +371,7 @@ class Parser {
               [](const TensorEntry* a, const TensorEntry* b) { return a->offset < b->offset; });
     for (std::size_t i = 1; i < order.size(); ++i) {
       if (order[i]->offset - order[i - 1]->offset >= order[i - 1]->bytes) continue;
-      problem("tensor " + quoted(order[i]->name) + " overlaps tensor " + quoted(order[i - 1]->name));
+      problem("tensor " + in_quotes(order[i]->name) + " overlaps tensor " + in_quotes(order[i - 1]->name));
     }
   }
 

@@ -30,6 +30,8 @@ class TensorFile {
   const std::byte* bytes(const TensorEntry& tensor) const {
     return mapped_.base() + data_start_ + tensor.offset;
   }
+  /// Nothing of the file is read again soon, its header included.
+  void release_all() const { mapped_.release(0, mapped_.size()); }
   /// Bytes [first, first + length) of a tensor are not needed again.
   void release(const TensorEntry& tensor, std::int64_t first, std::int64_t length) const {
     mapped_.release(data_start_ + tensor.offset + first, length);

@@ -31,6 +31,7 @@ struct TensorPart {
   std::int64_t first_row = 0;       ///< in the weight
   std::int64_t rows = 0;
   std::int64_t first_file_row = 0;  ///< in the tensor
+  std::int64_t file_row_step = 1;   ///< from one row of the weight to the next, in rows of the tensor
 };
 
 /// One weight of the model: a matrix [rows, cols], or a vector (rows 1).

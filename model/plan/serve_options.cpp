@@ -11,7 +11,7 @@
 namespace model {
 namespace {
 
-constexpr std::array<std::string_view, 4> kCommands = {"serve", "plan", "tokenize", "help"};
+constexpr std::array<std::string_view, 5> kCommands = {"serve", "plan", "inspect", "tokenize", "help"};
 
 /// Variables of the scripts around the binary, and its test interface: not options.
 constexpr std::array<std::string_view, 4> kForeignVariables = {"ATLAS_CACHE", "ATLAS_BINARY",
@@ -108,6 +108,8 @@ CommandLine read_arguments(const std::vector<std::string>& arguments) {
     const std::string& word = arguments[0];
     if (word == "plan") {
       line.command = Command::plan;
+    } else if (word == "inspect") {
+      line.command = Command::inspect;
     } else if (word == "tokenize") {
       line.command = Command::tokenize;
     } else if (word == "help") {
