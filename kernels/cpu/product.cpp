@@ -8,6 +8,9 @@
 // holds the small scale of the block, and q6_k's two small scales multiply the exact sums of their sixteens.
 // So a value depends on its operands alone, whatever tile made it.
 
+// The one file that gains from the instruction set with VNNI.
+#define HWY_WANT_AVX3_DL
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

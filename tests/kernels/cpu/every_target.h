@@ -1,6 +1,10 @@
 #pragma once
 
-// After kernels/cpu/targets.h.
+// Every instruction set that any kernel is compiled for. A kernel without code for one runs the scalar fallback
+// when that one is chosen alone.
+#define HWY_WANT_AVX3_DL
+#include "kernels/cpu/targets.h"
+
 #include "hwy/highway.h"
 
 namespace kernels::testing {

@@ -4,11 +4,9 @@
 #include <numeric>
 
 #include "kernels/cpu/cpu_ops.h"
-#include "kernels/cpu/targets.h"
+#include "tests/kernels/cpu/every_target.h"
 #include "tests/kernels/cpu/op_matrix.h"
 #include "tests/kernels/quantized_blocks.h"
-
-#include "tests/kernels/cpu/every_target.h"
 
 namespace kernels {
 namespace {
