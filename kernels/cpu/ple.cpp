@@ -68,6 +68,20 @@ gpu::Status gather(gpu::HostStream& stream, const GatherTableArgs& args) {
   });
 }
 
+gpu::Status gather_quantized(gpu::HostStream& stream, const GatherTableArgs& args) {
+  const MatrixView<float> y = gpu::typed<float>(args.y);
+  const std::int64_t dim = args.table.cols().n, heads = args.rows.cols.n;
+  const double cost = static_cast<double>(heads) * (50.0 + 2.0 * static_cast<double>(dim));
+  return parallel_ranges(
+      stream, "gather_table", args.rows.rows.n, cost, [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t r = first; r < last; ++r) {
+          for (std::int64_t head = 0; head < heads; ++head) {
+            dequantize_row(args.table.quantized, {args.rows.row({r})[head]}, y.row({r}) + head * dim);
+          }
+        }
+      });
+}
+
 }  // namespace
 
 gpu::Status ngram_rows(gpu::HostStream& stream, const RowBatch& batch, const NgramRowsArgs& args) {
@@ -90,6 +104,7 @@ gpu::Status gather_table(gpu::HostStream& stream, const GatherTableArgs& args) {
                           std::to_string(args.table.rows().n) + " rows");
     }
   }
+  if (args.table.is_quantized()) return gather_quantized(stream, args);
   switch (args.table.matrix.dtype) {
     case gpu::DType::f32:
       return gather<float>(stream, args);
