@@ -29,8 +29,10 @@ class Checker {
   }
 
  private:
+  /// Once each: a tensor may be held against the map as many times as it has parts.
   void problem(std::string_view file, std::string_view tensor, const std::string& what) {
-    error_.problems.push_back(std::string(file) + ": tensor " + std::string(tensor) + " " + what);
+    std::string line = std::string(file) + ": tensor " + std::string(tensor) + " " + what;
+    if (told_.insert(line).second) error_.problems.push_back(std::move(line));
   }
 
   /// The tensor with its shape, or null with a problem.
@@ -147,6 +149,7 @@ class Checker {
   const Checkpoint& checkpoint_;
   const ModelConfig& config_;
   std::set<std::string_view> known_;
+  std::set<std::string> told_;
   LoadError error_;
 };
 

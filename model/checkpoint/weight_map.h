@@ -64,8 +64,8 @@ WeightMap map_weights(const ModelConfig& config, const TensorNames& names, Model
 /// Elements of all weights, for plans that are made before a checkpoint is opened.
 std::int64_t count_weight_elements(const ModelConfig& config);
 
-/// Names as the reference exports them: fused experts, sharded tables. What a map is made with where there is
-/// no file to ask.
+/// Names as the models were published: fused experts, sharded tables, the draft layer there. What a map is
+/// made with where there is no file to ask.
 TensorNames published_names();
 
 }  // namespace model
