@@ -25,7 +25,7 @@ int run_plan(const model::ServeOptions& options, const Build& build);
 /// `atlas inspect`: tensors, types, tokenizer and template of a model, for reading.
 int run_inspect(const model::ServeOptions& options, const Build& build);
 
-/// `atlas tokenize FOLDER --json`: a request a line on stdin.
-int run_tokenize(const std::string& folder);
+/// `atlas tokenize FOLDER|FILE.gguf --json`: a request a line on stdin.
+int run_tokenize(const std::string& place);
 
 }  // namespace http

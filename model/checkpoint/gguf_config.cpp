@@ -31,11 +31,18 @@ constexpr IntegerRange kAny{0, 1 << 30};
 constexpr std::size_t kMaxFrequencies = 1024;
 
 /// Keys that change what is computed in ways that none of the served architectures does.
-constexpr std::array<std::string_view, 12> kRefusedKeys{
-    "attention.sliding_window",   "attention.clamp_kqv",      "attention.max_alibi_bias",
-    "attention.scale",            "attn_logit_softcapping",   "final_logit_softcapping",
-    "logit_scale",                "residual_scale",           "embedding_scale",
-    "expert_group_count",         "leading_dense_block_count", "rope.scale_linear"};
+constexpr std::array<std::string_view, 12> kRefusedKeys{"attention.sliding_window",
+                                                        "attention.clamp_kqv",
+                                                        "attention.max_alibi_bias",
+                                                        "attention.scale",
+                                                        "attn_logit_softcapping",
+                                                        "final_logit_softcapping",
+                                                        "logit_scale",
+                                                        "residual_scale",
+                                                        "embedding_scale",
+                                                        "expert_group_count",
+                                                        "leading_dense_block_count",
+                                                        "rope.scale_linear"};
 
 /// config.json in the making, and the GGUF key that each of its keys came from.
 class ConfigWriter {
@@ -158,7 +165,8 @@ class Translator {
       write_experts();
     } else {
       if (integer("expert_count").value_or(0) > 0)
-        reader_.problem(key("expert_count"), "is set: experts are not supported for " + std::string(facts_.name));
+        reader_.problem(key("expert_count"),
+                        "is set: experts are not supported for " + std::string(facts_.name));
       if (const auto size = uniform("feed_forward_length", true))
         out_.integer("intermediate_size", *size, key("feed_forward_length"));
     }
@@ -171,8 +179,7 @@ class Translator {
     if (const TensorEntry* embedding = model_.find("token_embd.weight");
         embedding != nullptr && embedding->shape.size() == 2)
       return out_.integer("vocab_size", embedding->shape.front(), "token_embd.weight");
-    if (const auto size = integer("vocab_size"))
-      return out_.integer("vocab_size", *size, key("vocab_size"));
+    if (const auto size = integer("vocab_size")) return out_.integer("vocab_size", *size, key("vocab_size"));
     problems_.push_back(model_.name() + ": tensor token_embd.weight is missing, and key \"" +
                         key("vocab_size") + "\" too");
   }
@@ -221,7 +228,8 @@ class Translator {
     if (dims <= 0 || dims > head_dim_)
       reader_.problem(key("rope.dimension_count"), "is " + std::to_string(dims) + ", of a head of " +
                                                        std::to_string(head_dim_) + " dimensions");
-    rope.number("partial_rotary_factor", static_cast<double>(dims) / static_cast<double>(std::max<std::int64_t>(head_dim_, 1)));
+    rope.number("partial_rotary_factor",
+                static_cast<double>(dims) / static_cast<double>(std::max<std::int64_t>(head_dim_, 1)));
     const auto type = reader_.text(key("rope.scaling.type")).value_or("none");
     const double factor = reader_.number(key("rope.scaling.factor")).value_or(1.0);
     if (type == "yarn") {
@@ -246,7 +254,8 @@ class Translator {
     if (const auto fast = reader_.number(key("rope.scaling.yarn_beta_fast"))) rope.number("beta_fast", *fast);
     if (const auto slow = reader_.number(key("rope.scaling.yarn_beta_slow"))) rope.number("beta_slow", *slow);
     // The file's factor comes on top of what the scaling itself implies.
-    if (const auto attention = reader_.number(key("rope.scaling.attn_factor")); attention && *attention != 1.0)
+    if (const auto attention = reader_.number(key("rope.scaling.attn_factor"));
+        attention && *attention != 1.0)
       rope.number("attention_factor", *attention * (0.1 * std::log(std::max(factor, 1.0)) + 1.0));
   }
 
@@ -254,10 +263,10 @@ class Translator {
     copy("num_experts", "expert_count");
     copy("num_experts_per_tok", "expert_used_count");
     copy("moe_intermediate_size", "expert_feed_forward_length");
-    if (facts_.shared_expert)
-      copy("shared_expert_intermediate_size", "expert_shared_feed_forward_length");
+    if (facts_.shared_expert) copy("shared_expert_intermediate_size", "expert_shared_feed_forward_length");
     out_.raw("norm_topk_prob", "true");
-    if (const auto scale = reader_.number(key("expert_weights_scale")); scale && *scale != 1.0 && *scale != 0.0)
+    if (const auto scale = reader_.number(key("expert_weights_scale"));
+        scale && *scale != 1.0 && *scale != 0.0)
       reader_.problem(key("expert_weights_scale"), "is set, which is not supported");
     if (reader_.boolean(key("expert_weights_norm")) == false)
       reader_.problem(key("expert_weights_norm"), "is false, which is not supported");
@@ -330,7 +339,8 @@ class Translator {
       if (facts_.tiled_value_heads) config.gdn->value_heads = kernels::ValueHeads::tiled;
     }
     if (config.indexer) check_ratios(config);
-    if (const TensorEntry* factors = model_.find("rope_freqs.weight")) read_frequencies(*factors, config.rope);
+    if (const TensorEntry* factors = model_.find("rope_freqs.weight"))
+      read_frequencies(*factors, config.rope);
   }
 
   void check_ratios(const ModelConfig& config) {
@@ -349,15 +359,16 @@ class Translator {
     const std::vector<std::int64_t> shape{rope.rotary_dim / 2};
     if (factors.type != StoredType(gpu::DType::f32) || factors.shape != shape ||
         shape[0] > static_cast<std::int64_t>(kMaxFrequencies)) {
-      problems_.push_back(what + "is " + to_string(factors.type) + " " + to_string(factors.shape) +
-                          "; f32 " + to_string(shape) + " is needed");
+      problems_.push_back(what + "is " + to_string(factors.type) + " " + to_string(factors.shape) + "; f32 " +
+                          to_string(shape) + " is needed");
       return;
     }
     rope.frequency_divisors.resize(static_cast<std::size_t>(shape[0]));
     for (const auto& file : model_.files) {
       for (const TensorEntry& entry : file->tensors()) {
         if (&entry == &factors)
-          std::memcpy(rope.frequency_divisors.data(), file->bytes(entry), static_cast<std::size_t>(entry.bytes));
+          std::memcpy(rope.frequency_divisors.data(), file->bytes(entry),
+                      static_cast<std::size_t>(entry.bytes));
       }
     }
     for (const float divisor : rope.frequency_divisors) {

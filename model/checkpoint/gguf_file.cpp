@@ -63,9 +63,10 @@ Result<GgufModel, LoadError> open_gguf(const std::filesystem::path& path) {
   const std::string ending = split_ending(1, count);
   if (count > kMaxSplits || integer_or(*model.files.front(), kSplitNumberKey, 0) != 0 ||
       !name.ends_with(ending)) {
-    return LoadError{{name + ": is one of " + std::to_string(count) +
-                      " files of a split model; MODEL has to be the first of them, with a name that ends in " +
-                      (count > kMaxSplits ? "-00001-of-0000N.gguf" : ending)}};
+    return LoadError{
+        {name + ": is one of " + std::to_string(count) +
+         " files of a split model; MODEL has to be the first of them, with a name that ends in " +
+         (count > kMaxSplits ? "-00001-of-0000N.gguf" : ending)}};
   }
   const std::string stem = name.substr(0, name.size() - ending.size());
   LoadError error;

@@ -136,17 +136,39 @@ const TypeName* tensor_type(std::uint32_t number) {
   using gpu::DType;
   using kernels::QuantFormat;
   static const TypeName types[] = {
-      {0, "F32", DType::f32},         {1, "F16", DType::f16},         {2, "Q4_0", QuantFormat::q4_0},
-      {3, "Q4_1", QuantFormat::q4_1}, {6, "Q5_0", QuantFormat::q5_0}, {7, "Q5_1", QuantFormat::q5_1},
-      {8, "Q8_0", QuantFormat::q8_0}, {9, "Q8_1", {}},                {10, "Q2_K", {}},
-      {11, "Q3_K", {}},               {12, "Q4_K", QuantFormat::q4_k}, {13, "Q5_K", QuantFormat::q5_k},
-      {14, "Q6_K", QuantFormat::q6_k}, {15, "Q8_K", {}},              {16, "IQ2_XXS", {}},
-      {17, "IQ2_XS", {}},             {18, "IQ3_XXS", {}},            {19, "IQ1_S", {}},
-      {20, "IQ4_NL", {}},             {21, "IQ3_S", {}},              {22, "IQ2_S", {}},
-      {23, "IQ4_XS", {}},             {24, "I8", {}},                 {25, "I16", {}},
-      {26, "I32", {}},                {27, "I64", {}},                {28, "F64", {}},
-      {29, "IQ1_M", {}},              {30, "BF16", DType::bf16},      {34, "TQ1_0", {}},
-      {35, "TQ2_0", {}},              {39, "MXFP4", {}},              {40, "NVFP4", {}},
+      {0, "F32", DType::f32},
+      {1, "F16", DType::f16},
+      {2, "Q4_0", QuantFormat::q4_0},
+      {3, "Q4_1", QuantFormat::q4_1},
+      {6, "Q5_0", QuantFormat::q5_0},
+      {7, "Q5_1", QuantFormat::q5_1},
+      {8, "Q8_0", QuantFormat::q8_0},
+      {9, "Q8_1", {}},
+      {10, "Q2_K", {}},
+      {11, "Q3_K", {}},
+      {12, "Q4_K", QuantFormat::q4_k},
+      {13, "Q5_K", QuantFormat::q5_k},
+      {14, "Q6_K", QuantFormat::q6_k},
+      {15, "Q8_K", {}},
+      {16, "IQ2_XXS", {}},
+      {17, "IQ2_XS", {}},
+      {18, "IQ3_XXS", {}},
+      {19, "IQ1_S", {}},
+      {20, "IQ4_NL", {}},
+      {21, "IQ3_S", {}},
+      {22, "IQ2_S", {}},
+      {23, "IQ4_XS", {}},
+      {24, "I8", {}},
+      {25, "I16", {}},
+      {26, "I32", {}},
+      {27, "I64", {}},
+      {28, "F64", {}},
+      {29, "IQ1_M", {}},
+      {30, "BF16", DType::bf16},
+      {34, "TQ1_0", {}},
+      {35, "TQ2_0", {}},
+      {39, "MXFP4", {}},
+      {40, "NVFP4", {}},
   };
   const auto found = std::find_if(std::begin(types), std::end(types),
                                   [&](const TypeName& type) { return type.number == number; });
@@ -308,8 +330,9 @@ class Parser {
     const TypeName* type = tensor_type(number);
     const auto offset = bytes_.number<std::uint64_t>(what);
     if (type == nullptr || !type->type) {
-      problem(what + (type == nullptr ? " has the unknown type " + std::to_string(number)
-                                      : " is " + std::string(type->name) + ", which is not supported") +
+      problem(what +
+              (type == nullptr ? " has the unknown type " + std::to_string(number)
+                               : " is " + std::string(type->name) + ", which is not supported") +
               " (F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K are)");
       return;
     }
@@ -359,7 +382,8 @@ class Parser {
     const std::int64_t data_bytes = std::max<std::int64_t>(0, file_bytes_ - header_.data_start);
     std::vector<const TensorEntry*> order;
     for (const TensorEntry& entry : header_.tensors) {
-      const std::string what = "tensor " + in_quotes(entry.name) + " at offset " + std::to_string(entry.offset);
+      const std::string what =
+          "tensor " + in_quotes(entry.name) + " at offset " + std::to_string(entry.offset);
       if (entry.offset % step != 0) problem(what + " is not aligned to " + std::to_string(step) + " bytes");
       if (entry.offset > data_bytes || entry.bytes > data_bytes - entry.offset) {
         problem(what + " with its " + std::to_string(entry.bytes) + " bytes ends behind the " +

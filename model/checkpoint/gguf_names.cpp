@@ -36,6 +36,7 @@ constexpr std::array kLayerNames{
     Renaming{"self_attn.indexer.q_layernorm.weight", "indexer.q_norm.weight"},
     Renaming{"self_attn.indexer.k_layernorm.weight", "indexer.k_norm.weight"},
     Renaming{"linear_attn.in_proj_qkv.weight", "attn_qkv.weight"},
+    Renaming{"linear_attn.in_proj_qkvz.weight", "ssm_in.weight"},
     Renaming{"linear_attn.in_proj_z.weight", "attn_gate.weight"},
     Renaming{"linear_attn.in_proj_ba.weight", "ssm_ba.weight"},
     Renaming{"linear_attn.in_proj_a.weight", "ssm_alpha.weight"},
@@ -129,8 +130,7 @@ std::string GgufNames::renamed(std::string_view name) const {
 GgufPiece GgufNames::whole(std::string tensor, const std::vector<std::int64_t>& shape) const {
   GgufPiece piece{std::move(tensor), shape, 0, rows_of(shape)};
   const auto found = checkpoint_.tensors().find(piece.tensor);
-  if (found != checkpoint_.tensors().end() &&
-      without_ones(found->second.entry->shape) == without_ones(shape))
+  if (found != checkpoint_.tensors().end() && without_ones(found->second.entry->shape) == without_ones(shape))
     piece.shape = found->second.entry->shape;
   return piece;
 }
@@ -155,9 +155,8 @@ std::vector<GgufPiece> GgufNames::joined(const std::vector<std::string>& tensors
   std::int64_t row = 0;
   for (std::int64_t group = 0; group < groups; ++group) {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      const std::vector<std::int64_t> shape =
-          groups == 1 ? std::vector<std::int64_t>{rows[i], cols}
-                      : std::vector<std::int64_t>{groups, rows[i], cols};
+      const std::vector<std::int64_t> shape = groups == 1 ? std::vector<std::int64_t>{rows[i], cols}
+                                                          : std::vector<std::int64_t>{groups, rows[i], cols};
       pieces.push_back({tensors[i], shape, row, rows[i], group * rows[i]});
       row += rows[i];
     }
@@ -229,8 +228,7 @@ void GgufNames::translate(WeightMap& map) const {
                            last = std::min(end, piece.first_row + piece.rows);
         if (first >= last) continue;
         parts.push_back({piece.tensor, piece.shape, part.first_row + first - part.first_file_row,
-                         last - first,
-                         piece.first_file_row + (first - piece.first_row) * piece.file_row_step,
+                         last - first, piece.first_file_row + (first - piece.first_row) * piece.file_row_step,
                          piece.file_row_step});
       }
     }
@@ -247,8 +245,7 @@ std::vector<std::string> check_gguf_hash(const GgufModel& model, const ModelConf
   std::map<std::string, std::vector<std::int64_t>> expected;
   const std::string prefix = "qwen4exp.ple.";
   for (std::size_t i = 0; i < config.ple->layers.size(); ++i) {
-    const auto constants =
-        derive_ple_constants(*config.ple, config.vocab_size, static_cast<std::int32_t>(i));
+    const auto constants = derive_ple_constants(*config.ple, config.vocab_size, static_cast<std::int32_t>(i));
     const auto append = [&](const char* key, const std::vector<std::int64_t>& values) {
       auto& all = expected[prefix + key];
       all.insert(all.end(), values.begin(), values.end());

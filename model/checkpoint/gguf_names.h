@@ -14,7 +14,7 @@ namespace model {
 struct GgufPiece {
   std::string tensor;
   std::vector<std::int64_t> shape;
-  std::int64_t first_row = 0, rows = 0;                   ///< of the safetensors' tensor
+  std::int64_t first_row = 0, rows = 0;                ///< of the safetensors' tensor
   std::int64_t first_file_row = 0, file_row_step = 1;  ///< of the GGUF file's
 };
 

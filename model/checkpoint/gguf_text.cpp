@@ -16,7 +16,14 @@ using text::SplitRule;
 using text::TokenizerFile;
 
 /// tokenizer.ggml.token_type
-enum TokenType : std::int64_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
+enum TokenType : std::int64_t {
+  normal = 1,
+  unknown = 2,
+  control = 3,
+  user_defined = 4,
+  unused = 5,
+  byte = 6
+};
 
 constexpr std::int64_t kMaxTokens = limits::kVocab.max;
 constexpr const char* kPreKey = "tokenizer.ggml.pre";
@@ -33,7 +40,7 @@ constexpr const char* kQwen35 =
 /// A name of tokenizer.ggml.pre: how text is cut into words, which the file itself does not say.
 struct PreTokenizer {
   std::string_view name;
-  const char* first;   // null: only one pattern
+  const char* first;  // null: only one pattern
   const char* second;
   bool nfc = false;            // the tokenizers behind these names normalise
   bool ignore_merges = false;  // whole words first
@@ -49,9 +56,9 @@ constexpr std::array kPreTokenizers{
 };
 
 /// What ends a turn in the models of the field, where the file marks it as a control token.
-constexpr std::array<std::string_view, 9> kEndNames{
-    "<|eot_id|>", "<|eom_id|>",     "<|im_end|>", "<|end|>", "<|end_of_text|>", "<|endoftext|>",
-    "</s>",       "<end_of_turn>", "<EOT>"};
+constexpr std::array<std::string_view, 9> kEndNames{"<|eot_id|>", "<|eom_id|>",      "<|im_end|>",
+                                                    "<|end|>",    "<|end_of_text|>", "<|endoftext|>",
+                                                    "</s>",       "<end_of_turn>",   "<EOT>"};
 constexpr std::array<std::string_view, 3> kEndKeys{
     "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
 
@@ -174,8 +181,8 @@ class TextReader {
     const auto id = reader_.integer(key, limits::kToken);
     if (!id) return std::nullopt;
     if (static_cast<std::size_t>(*id) < tokens_.size()) return static_cast<TokenId>(*id);
-    reader_.problem(key, "is " + std::to_string(*id) + ", not below the " + std::to_string(tokens_.size()) +
-                             " tokens");
+    reader_.problem(
+        key, "is " + std::to_string(*id) + ", not below the " + std::to_string(tokens_.size()) + " tokens");
     return std::nullopt;
   }
 

@@ -13,7 +13,7 @@ namespace model {
 struct GgufText {
   std::optional<text::TokenizerFile> tokenizer;  ///< none: the file has no vocabulary
   std::optional<std::string> chat_template;      ///< tokenizer.chat_template, else the one named "default"
-  std::string special_tokens_json;  ///< {"bos_token": …}: what a template calls these tokens
+  std::string special_tokens_json;               ///< {"bos_token": …}: what a template calls these tokens
   std::vector<TokenId> stop_tokens;  ///< end of text, of turn and of message, by key and by their usual names
 };
 /// All problems at once, each naming the file and the key.

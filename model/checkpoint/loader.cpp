@@ -108,8 +108,7 @@ Result<Done, LoadError> load_map(const WeightMap& map, const Checkpoint& checkpo
   for (const std::string& line : leftovers->ignored) {
     if (progress.notice) progress.notice(line);
   }
-  auto storage =
-      place_weights(map, forms_of(map, checkpoint, lookup_tables(config, weights)), device);
+  auto storage = place_weights(map, forms_of(map, checkpoint, lookup_tables(config, weights)), device);
   if (!storage.ok()) return std::move(storage).error();
   ProgressMeter meter(progress, bytes_in_files(map, checkpoint));
   const auto status = copy_weights(map, checkpoint, *storage, stream, [&](std::int64_t n) { meter.add(n); });
@@ -135,8 +134,8 @@ Result<ModelWeights, LoadError> load_checkpoint(const ModelFolder& folder, gpu::
   return weights;
 }
 
-Result<ModelWeights, LoadError> load_gguf(const ModelFolder& folder, gpu::Device& device,
-                                          gpu::Stream& stream, const LoadProgress& progress) {
+Result<ModelWeights, LoadError> load_gguf(const ModelFolder& folder, gpu::Device& device, gpu::Stream& stream,
+                                          const LoadProgress& progress) {
   if (auto problems = check_gguf_hash(*folder.gguf, folder.config); !problems.empty())
     return LoadError{std::move(problems)};
   const Checkpoint checkpoint = Checkpoint::of(*folder.gguf);
@@ -224,7 +223,8 @@ Result<ModelWeights, LoadError> load_weights(const ModelFolder& folder, LoadForm
                                              gpu::Device& device, gpu::Stream& stream,
                                              const LoadProgress& progress) {
   if (format == LoadFormat::dummy) return load_dummy(folder.config, device, stream, progress);
-  return folder.gguf ? load_gguf(folder, device, stream, progress) : load_checkpoint(folder, device, stream, progress);
+  return folder.gguf ? load_gguf(folder, device, stream, progress)
+                     : load_checkpoint(folder, device, stream, progress);
 }
 
 }  // namespace model

@@ -39,9 +39,10 @@ struct LoadProgress {
   std::function<void(std::string_view line)> notice;  ///< ignored tensors, named once
 };
 
-/// Maps the safetensors files (single, or sharded with an index) or the GGUF file, checks every header and tensor against the
-/// config, and copies the weights to the device. Missing or surplus tensors, wrong shapes or dtypes, and I64
-/// hash buffers that differ from the derivation are all listed at once, naming file and tensor.
+/// Maps the safetensors files (single, or sharded with an index) or the GGUF file, checks every header and
+/// tensor against the config, and copies the weights to the device. Missing or surplus tensors, wrong shapes
+/// or dtypes, and I64 hash buffers that differ from the derivation are all listed at once, naming file and
+/// tensor.
 Result<ModelWeights, LoadError> load_weights(const ModelFolder& folder, LoadFormat format,
                                              gpu::Device& device, gpu::Stream& stream,
                                              const LoadProgress& progress);

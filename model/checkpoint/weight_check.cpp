@@ -60,8 +60,8 @@ class Checker {
       if (at == nullptr || !parts.insert(at).second) continue;
       const StoredType& type = at->entry->type;
       // What is widened has few numbers and is read one by one.
-      const bool fits = type.is_weight() &&
-                        !(type.quantized && weight.storage == WeightSpec::Storage::widened);
+      const bool fits =
+          type.is_weight() && !(type.quantized && weight.storage == WeightSpec::Storage::widened);
       if (fits) continue;
       problem(at->file->name(), part.name, "is " + to_string(type) + ", f32, f16 or bf16 is needed");
       parts.erase(at);

@@ -24,8 +24,7 @@ std::vector<Job> list_jobs(const WeightMap& map, const Checkpoint& checkpoint, c
   std::vector<Job> jobs;
   for (std::size_t i = 0; i < map.weights.size(); ++i) {
     for (const TensorPart& part : map.weights[i].parts) {
-      jobs.push_back(
-{&map.weights[i], &part, checkpoint.tensors().find(part.name)->second,
+      jobs.push_back({&map.weights[i], &part, checkpoint.tensors().find(part.name)->second,
                       storage.addresses[i], &storage.forms[i]});
     }
   }
@@ -86,8 +85,8 @@ gpu::Status copy_weights(const WeightMap& map, const Checkpoint& checkpoint, con
     const auto place = [&](std::int64_t first, std::int64_t rows, const std::byte* from) -> gpu::Status {
       const std::int64_t row = job.part->first_row + first;
       if (type.quantized) {
-        const kernels::QuantizedMatrix matrix{job.weight_address, *type.quantized, job.form->layout,
-                                              {job.weight->rows}, cols};
+        const kernels::QuantizedMatrix matrix{
+            job.weight_address, *type.quantized, job.form->layout, {job.weight->rows}, cols};
         for (std::int64_t r = 0; r < rows; ++r)
           kernels::place_row(matrix, job.weight_address, {row + r}, from + r * row_bytes);
         return gpu::Done{};

@@ -19,7 +19,7 @@ struct WeightStorage {
   std::vector<gpu::Buffer> buffers;
   std::vector<std::byte*> addresses;  ///< by index in the map
   std::vector<WeightForm> forms;
-  std::int64_t bytes = 0;             ///< of the weights, without padding
+  std::int64_t bytes = 0;  ///< of the weights, without padding
 };
 
 /// The type on the device of a weight that files keep as `stored`.

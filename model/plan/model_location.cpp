@@ -55,7 +55,8 @@ Result<ModelLocation, LoadError> locate_model(const std::string& model, const st
     return LoadError{{model + ": no such file"}};
   }
   if (fs::exists(model, ignored)) {
-    return LoadError{{model + ": MODEL has to be a folder with config.json, or a file whose name ends in .gguf"}};
+    return LoadError{
+        {model + ": MODEL has to be a folder with config.json, or a file whose name ends in .gguf"}};
   }
   if (looks_like_id(model) && !hub_cache.empty()) {
     const fs::path snapshot = snapshot_of(model, hub_cache);

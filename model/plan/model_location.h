@@ -14,8 +14,8 @@ struct ModelLocation {
   std::string name;
 };
 
-/// `model`: a folder, a .gguf file, or an id whose snapshot is in the hub cache; never the network. "" is the first of
-/// `embedded` that exists.
+/// `model`: a folder, a .gguf file, or an id whose snapshot is in the hub cache; never the network. "" is the
+/// first of `embedded` that exists.
 Result<ModelLocation, LoadError> locate_model(const std::string& model, const std::string& hub_cache,
                                               const std::vector<std::filesystem::path>& embedded);
 

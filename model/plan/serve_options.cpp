@@ -191,6 +191,7 @@ std::string help_text() {
   std::string out =
       "atlas serve [MODEL] [flags]     serve a model over HTTP\n"
       "atlas plan [MODEL] [flags]      print the derived capacities, load nothing\n"
+      "atlas inspect [MODEL]           tensors, types, tokenizer and template\n"
       "atlas tokenize FOLDER --json    one JSON request a line in, one answer a line out\n"
       "atlas --version | --help\n\n"
       "MODEL is a folder with config.json, or a hub id found in the local hub cache; without it the embedded "
