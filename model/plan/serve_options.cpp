@@ -194,8 +194,8 @@ std::string help_text() {
       "atlas inspect [MODEL]           tensors, types, tokenizer and template\n"
       "atlas tokenize FOLDER --json    one JSON request a line in, one answer a line out\n"
       "atlas --version | --help\n\n"
-      "MODEL is a folder with config.json, or a hub id found in the local hub cache; without it the embedded "
-      "model.\n"
+      "MODEL is a folder with config.json, a .gguf file, or a hub id found in the local hub cache; without it "
+      "the embedded model.\n"
       "Each flag may also be a variable (ATLAS_MAX_SEQ_LEN) or a key of --config FILE.toml (max-seq-len); "
       "flags win, then variables.\n"
       "--print-config shows every value and where it came from.\n";
