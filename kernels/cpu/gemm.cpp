@@ -20,9 +20,8 @@ namespace HWY_NAMESPACE {
 
 void float_tile_impl(const float* const* x, float* const* y, std::int64_t rows, const ConstMatrix& weight,
                      std::int64_t first, std::int64_t last) {
-  with_weight_type(weight, [&](const auto& w) {
-    dot_rows(x, y, rows, w.base, w.pitch.n, w.cols.n, first, last);
-  });
+  with_weight_type(weight,
+                   [&](const auto& w) { dot_rows(x, y, rows, w.base, w.pitch.n, w.cols.n, first, last); });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -87,8 +86,8 @@ void run_tile(const MatrixView<const float>& x, const QuantizedRow* x_quantized,
 }
 
 /// The products of one x as one parallel region.
-gpu::Status run_group(gpu::HostStream& stream, const MatrixView<const float>& x, const QuantizedRow* x_quantized,
-                      std::span<const GemmGroupArgs::Output> outputs) {
+gpu::Status run_group(gpu::HostStream& stream, const MatrixView<const float>& x,
+                      const QuantizedRow* x_quantized, std::span<const GemmGroupArgs::Output> outputs) {
   std::array<Product, kMaxProducts> products;
   std::int64_t num_tiles = 0;
   for (std::size_t i = 0; i < outputs.size(); ++i) {

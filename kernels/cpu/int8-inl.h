@@ -35,7 +35,7 @@ HWY_INLINE std::uint32_t four_at(const std::int8_t* x) {
 
 using DI = hn::RebindToSigned<D>;
 using DU = hn::RebindToUnsigned<D>;
-using Ints = hn::Vec<DI>;    ///< sums, one a lane
+using Ints = hn::Vec<DI>;   ///< sums, one a lane
 using Fours = hn::Vec<DU>;  ///< four bytes a lane
 
 HWY_INLINE Ints i_splat(std::int32_t x) { return hn::Set(DI(), x); }
@@ -66,8 +66,7 @@ HWY_INLINE Fours f_shift_right(Fours a) {
 /// A byte a lane.
 HWY_INLINE Part p_load_u8(const std::byte* p) {
   const hn::Rebind<std::uint8_t, D> d8;
-  return hn::ConvertTo(
-      D(), hn::PromoteTo(DI(), hn::LoadU(d8, reinterpret_cast<const std::uint8_t*>(p))));
+  return hn::ConvertTo(D(), hn::PromoteTo(DI(), hn::LoadU(d8, reinterpret_cast<const std::uint8_t*>(p))));
 }
 HWY_INLINE Ints i_load_i8(const std::byte* p) {
   const hn::Rebind<std::int8_t, D> d8;
@@ -171,7 +170,8 @@ HWY_INLINE Ints dot4(Ints sums, Fours weights, const std::int8_t* x) {
   const auto low_bytes = hn::Set(d16, std::int16_t{255});
   const hn::RebindToUnsigned<decltype(d16)> du16;
   const auto even = hn::Mul(hn::And(w, low_bytes), hn::ShiftRight<8>(hn::ShiftLeft<8>(four)));
-  const auto odd = hn::Mul(hn::BitCast(d16, hn::ShiftRight<8>(hn::BitCast(du16, w))), hn::ShiftRight<8>(four));
+  const auto odd =
+      hn::Mul(hn::BitCast(d16, hn::ShiftRight<8>(hn::BitCast(du16, w))), hn::ShiftRight<8>(four));
   const auto both_halves = [](auto products) HWY_ATTR {
     const Ints lanes = hn::BitCast(DI(), products);
     return hn::Add(hn::ShiftRight<16>(hn::ShiftLeft<16>(lanes)), hn::ShiftRight<16>(lanes));

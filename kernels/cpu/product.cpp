@@ -21,8 +21,8 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/product.cpp"
-#include "hwy/foreach_target.h"
 #include "hwy/cache_control.h"
+#include "hwy/foreach_target.h"
 #include "kernels/cpu/int8-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -40,8 +40,8 @@ HWY_INLINE Fours quad(const std::byte* lines) {
   if constexpr (kBits == 8) {
     return f_load(lines + 64 * kQuad);
   } else {
-    const Fours nibbles = f_and(f_shift_right<kQuad / 4 * 4>(f_load(lines + 64 * (kQuad % 4))),
-                                f_splat(0x0F0F0F0FU));
+    const Fours nibbles =
+        f_and(f_shift_right<kQuad / 4 * 4>(f_load(lines + 64 * (kQuad % 4))), f_splat(0x0F0F0F0FU));
     if constexpr (kBits == 5) {
       const Fours bit = f_and(f_shift_right<kQuad - 4>(f_load(lines + 256)), f_splat(0x10101010U));
       return f_or(nibbles, bit);
@@ -95,12 +95,8 @@ HWY_INLINE void tile_part(const QuantizedRow* x, const std::byte* tile, std::int
     const Part m = kShape.has_minimum ? p_load(reinterpret_cast<const gpu::f16*>(group + 32) + lane) : d;
     for (int b = 0; b < kShape.blocks; ++b, ++block) {
       const std::byte* lines = group + kShape.lines_at() + b * kShape.line_bytes();
-      if constexpr (kRows <= 2) {
-        for (std::int64_t at = 0; at < kShape.line_bytes(); at += 64) {
-          hwy::Prefetch(lines + kAheadBytes + at);
-        }
-        if (kShape.blocks == 1) hwy::Prefetch(lines + kAheadBytes + kShape.line_bytes());
-      }
+      for (std::int64_t at = 0; at < kShape.line_bytes(); at += 64) hwy::Prefetch(lines + kAheadBytes + at);
+      if (kShape.blocks == 1) hwy::Prefetch(lines + kAheadBytes + kShape.line_bytes());
       const std::byte* small = group + kShape.small_scales_at() + b * 16 * kShape.small_scales + lane;
       const std::int8_t* values[kRows];
 #pragma GCC unroll 16
@@ -204,7 +200,7 @@ void format_product(const QuantizedRow* x, float* const* y, std::int64_t rows, c
 }
 
 void product_rows_impl(const QuantizedRow* x, float* const* y, std::int64_t rows, const QuantizedMatrix& w,
-                         std::int64_t first, std::int64_t last, std::int64_t shift) {
+                       std::int64_t first, std::int64_t last, std::int64_t shift) {
   switch (w.format) {
     case QuantFormat::q4_0:
       return format_product<QuantFormat::q4_0>(x, y, rows, w, first, last, shift);

@@ -12,9 +12,9 @@ namespace kernels::cpu {
 
 /// What a product needs to know of 32 activations beside their int8 values.
 struct BlockFacts {
-  float scale = 0.0F;             ///< largest magnitude / 127; NaN when the row is not finite
-  float scaled_sum = 0.0F;        ///< scale * sum of the int8 values
-  std::int32_t minus_8_sum = 0;   ///< -8 * their sum
+  float scale = 0.0F;              ///< largest magnitude / 127; NaN when the row is not finite
+  float scaled_sum = 0.0F;         ///< scale * sum of the int8 values
+  std::int32_t minus_8_sum = 0;    ///< -8 * their sum
   std::int32_t minus_8_first = 0;  ///< -8 * the sum of the first sixteen
 };
 

@@ -60,6 +60,7 @@ Result<WeightStorage, LoadError> place_weights(const WeightMap& map, const std::
   for (std::int64_t size : sizes) {
     auto buffer = device.allocate(gpu::Bytes{size}, "weights");
     if (!buffer.ok()) return LoadError{{"weights: " + buffer.error().what}};
+    device.expect_streaming(*buffer);
     storage.buffers.push_back(std::move(buffer).value());
   }
   for (std::size_t i = 0; i < places.size(); ++i) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Every instruction set that any kernel is compiled for. A kernel without code for one runs the scalar fallback
-// when that one is chosen alone.
+// Every instruction set that any kernel is compiled for. A kernel without code for one runs the scalar
+// fallback when that one is chosen alone.
 #define HWY_WANT_AVX3_DL
 #include "kernels/cpu/targets.h"
 

@@ -148,7 +148,8 @@ TEST(QuantizedGemm, TheLargestSumsAreExact) {
   for (const int byte : {0x80, 0x7F, 0xFF, 0x00}) {
     for (const QuantFormat format : kQuantFormats) {
       const std::int64_t k = block_shape(format).elements;
-      std::vector<std::byte> row(static_cast<std::size_t>(block_shape(format).bytes), static_cast<std::byte>(byte));
+      std::vector<std::byte> row(static_cast<std::size_t>(block_shape(format).bytes),
+                                 static_cast<std::byte>(byte));
       const std::uint16_t one = 0x3C00;
       for (const int field : testing::half_fields(format)) std::memcpy(row.data() + field, &one, 2);
       struct alignas(64) Line {
