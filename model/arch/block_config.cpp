@@ -14,12 +14,13 @@ std::vector<LayerKind> interval_layers(std::int32_t num_layers, std::int32_t int
 
 /// Later releases write num_local_experts for what was num_experts.
 std::int32_t read_num_experts(ConfigReader& reader) {
-  const char* key = reader.has("num_experts") ? "num_experts" : "num_local_experts";
-  if (!reader.has(key)) return reader.integer("num_experts", limits::kExperts);
-  const std::int32_t num = reader.integer(key, limits::kExperts);
-  const std::int32_t other = reader.integer("num_local_experts", limits::kExperts, num);
-  reader.require({"num_local_experts", "num_experts"}, other == num,
-                 "is " + std::to_string(other) + ", num_experts is " + std::to_string(num));
+  const bool later = reader.has("num_local_experts");
+  const std::int32_t num = reader.integer(later ? "num_local_experts" : "num_experts", limits::kExperts);
+  if (later && reader.has("num_experts")) {
+    const std::int32_t other = reader.integer("num_experts", limits::kExperts);
+    reader.require({"num_local_experts", "num_experts"}, other == num,
+                   "is " + std::to_string(num) + ", num_experts is " + std::to_string(other));
+  }
   return num;
 }
 
