@@ -47,11 +47,13 @@ class Variant {
   TempFolder folder_;
 };
 
-// Layers of different kinds share one step's scratch; memory full of NaN shows what nobody wrote.
+// Layers of different kinds share one step's scratch, and the plain MLP is the largest of them; memory full
+// of NaN shows what nobody wrote.
 TEST(Variants, PlainLayersAmongExpertsRun) {
   for (const char* name : {"tiny-qwen3_moe", "tiny-qwen3_next"}) {
     SCOPED_TRACE(name);
-    const Variant mixed(name, R"({"decoder_sparse_step": 2, "mlp_only_layers": [3]})");
+    const Variant mixed(name,
+                        R"({"decoder_sparse_step": 2, "mlp_only_layers": [3], "intermediate_size": 1024})");
     const auto whole = mixed.logits(192);
     EXPECT_EQ(mixed.logits(64), whole);
     EXPECT_EQ(mixed.logits(192, true), whole);
