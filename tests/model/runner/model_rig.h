@@ -191,7 +191,7 @@ class ModelRig {
       tokens = run(feed(slot, Form::prefill, at, std::move(part), last ? rows - 1 : rows), std::move(resets));
     }
     auto fed = static_cast<Position>(ids.size());
-    while (tokens.size() < count) {
+    while (!tokens.empty() && tokens.size() < count) {
       const auto next = run(feed(slot, Form::decode, fed++, {tokens.back()}, 0));
       if (next.size() != 1) return tokens;
       tokens.push_back(next[0]);
