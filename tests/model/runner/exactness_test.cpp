@@ -275,13 +275,16 @@ TEST(Exactness, PoisonedMemoryChangesNothing) {
 
 // A slot that was used before begins a new sequence like a fresh one.
 TEST(Exactness, AResetSlotRemembersNothing) {
-  ModelRig rig(fixture("tiny-qwen4_exp"), {});
-  std::mt19937 random(6);
-  const auto before = random_ids(random, 200);
-  const auto ids = random_ids(random, 3);
-  const Trace fresh = trace(rig, 1, ids, {3}, 20);
-  trace(rig, 0, before, {200}, 10);
-  expect_same(trace(rig, 0, ids, {3}, 20), fresh);
+  for (const char* name : {"tiny-qwen4_exp", "tiny-qwen3_next", "tiny-qwen3"}) {
+    SCOPED_TRACE(name);
+    ModelRig rig(fixture(name), {});
+    std::mt19937 random(6);
+    const auto before = random_ids(random, 200);
+    const auto ids = random_ids(random, 3);
+    const Trace fresh = trace(rig, 1, ids, {3}, 20);
+    trace(rig, 0, before, {200}, 10);
+    expect_same(trace(rig, 0, ids, {3}, 20), fresh);
+  }
 }
 
 // Sampling rows inside a prompt must not disturb what later rows hash.
