@@ -252,6 +252,7 @@ TEST(GatedDeltaNet, ANegativeRateIsTheSameDecayAsItsLogarithm) {
   std::mt19937 rng(49);
   for (const Form form : {Form::prefill, Form::decode}) {
     DeltaNet log(kShapes[0], 40, rng);
+    log.set_state(0, rng);
     DeltaNet rate = log;
     rate.decay = GdnDecay::negative_rate;
     for (float& x : rate.a_log) x = -std::exp(x);
