@@ -14,12 +14,13 @@ std::vector<LayerKind> interval_layers(std::int32_t num_layers, std::int32_t int
 
 /// Later releases write num_local_experts for what was num_experts.
 std::int32_t read_num_experts(ConfigReader& reader) {
-  const char* key = reader.has("num_experts") ? "num_experts" : "num_local_experts";
-  if (!reader.has(key)) return reader.integer("num_experts", limits::kExperts);
-  const std::int32_t num = reader.integer(key, limits::kExperts);
-  const std::int32_t other = reader.integer("num_local_experts", limits::kExperts, num);
-  reader.require({"num_local_experts", "num_experts"}, other == num,
-                 "is " + std::to_string(other) + ", num_experts is " + std::to_string(num));
+  const bool later = reader.has("num_local_experts");
+  const std::int32_t num = reader.integer(later ? "num_local_experts" : "num_experts", limits::kExperts);
+  if (later && reader.has("num_experts")) {
+    const std::int32_t other = reader.integer("num_experts", limits::kExperts);
+    reader.require({"num_local_experts", "num_experts"}, other == num,
+                   "is " + std::to_string(num) + ", num_experts is " + std::to_string(other));
+  }
   return num;
 }
 
@@ -81,17 +82,21 @@ MoeConfig read_moe(ConfigReader& reader, SharedExpert shared) {
 }
 
 void read_dense_layers(ConfigReader& reader, ModelConfig& config) {
-  const auto num_layers = static_cast<std::int32_t>(config.layers.size());
-  const auto named = reader.integers("mlp_only_layers", limits::kLayerIndex);
+  const auto num_layers = static_cast<LayerIndex>(config.layers.size());
   const std::int32_t step = reader.integer("decoder_sparse_step", limits::kLayers, 1);
-  for (LayerIndex layer = 0; layer < num_layers; ++layer) {
-    const bool is_named = std::find(named.begin(), named.end(), layer) != named.end();
-    if (is_named || (layer + 1) % step != 0) config.dense_layers.push_back(layer);
+  std::vector<bool> is_named(config.layers.size());
+  for (const LayerIndex layer : reader.integers("mlp_only_layers", limits::kLayerIndex)) {
+    if (layer < num_layers) {
+      is_named[static_cast<std::size_t>(layer)] = true;
+    } else {
+      reader.require({"mlp_only_layers", "num_hidden_layers", "layer_types"}, false,
+                     "names layer " + std::to_string(layer) + " (counted from 0), the model has " +
+                         std::to_string(num_layers));
+    }
   }
-  for (const std::int32_t layer : named) {
-    reader.require({"mlp_only_layers", "num_hidden_layers", "layer_types"}, layer < num_layers,
-                   "names layer " + std::to_string(layer) + ", the model has " + std::to_string(num_layers));
-  }
+  for (LayerIndex layer = 0; layer < num_layers; ++layer)
+    if (is_named[static_cast<std::size_t>(layer)] || (layer + 1) % step != 0)
+      config.dense_layers.push_back(layer);
   if (!config.dense_layers.empty()) read_dense_mlp(reader, config);
 }
 

@@ -34,7 +34,7 @@ void read_yarn_scaling(ConfigReader& scaling, std::int32_t max_positions, RopeCo
 void check_mrope(ConfigReader& settings, std::int32_t rotary_dim) {
   if (!settings.has("mrope_section") || rotary_dim % 2 != 0) return;
   const auto sections = settings.integers("mrope_section", {0, limits::kHeadDim.max});
-  const auto sum = std::accumulate(sections.begin(), sections.end(), 0);
+  const auto sum = std::accumulate(sections.begin(), sections.end(), std::int64_t{0});
   settings.require({"mrope_section"}, sections.size() == 3 && sum == rotary_dim / 2,
                    "has " + std::to_string(sections.size()) + " entries that add up to " +
                        std::to_string(sum) + "; three that add up to " + std::to_string(rotary_dim / 2) +

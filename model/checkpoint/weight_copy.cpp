@@ -29,8 +29,8 @@ std::vector<Job> list_jobs(const WeightMap& map, const Checkpoint& checkpoint, c
     }
   }
   std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) {
-    return std::tie(a.from.file->name(), a.from.entry->offset) <
-           std::tie(b.from.file->name(), b.from.entry->offset);
+    return std::tie(a.from.file->name(), a.from.entry->offset, a.part->first_file_row) <
+           std::tie(b.from.file->name(), b.from.entry->offset, b.part->first_file_row);
   });
   return jobs;
 }

@@ -1,37 +1,14 @@
-#include "model/arch/model_config.h"
-
 #include <gmock/gmock.h>
 
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include "tests/model/arch/config_samples.h"
 
 namespace model {
 namespace {
 
-using nlohmann::json;
+using namespace testing_config;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
-
-json fixture(const std::string& name) {
-  std::ifstream file(std::string(ATLAS_FIXTURES) + "/" + name + "/config.json");
-  return json::parse(file);
-}
-/// `change` is a JSON merge patch: null takes a key away.
-json changed(json config, const char* change) {
-  config.merge_patch(json::parse(change));
-  return config;
-}
-Result<ModelConfig, LoadError> parse(const json& config) {
-  return parse_model_config(config.dump(), "config.json");
-}
-
-ModelConfig parsed(const json& config) {
-  auto result = parse(config);
-  EXPECT_TRUE(result.ok()) << testing::PrintToString(result.ok() ? std::vector<std::string>{}
-                                                                 : result.error().problems);
-  return result.ok() ? std::move(result).value() : ModelConfig{};
-}
 
 /// The published config of the real model, as far as it concerns text.
 json real_config() {
@@ -164,20 +141,6 @@ TEST(ModelConfig, ReadsYarn) {
       "factor": 4.0, "original_max_position_embeddings": 256}})"));
   EXPECT_EQ(config.rope.type, RopeConfig::Type::yarn);
   EXPECT_EQ(config.rope.original_max_positions, 256);
-}
-
-struct Refusal {
-  const char* change;
-  std::vector<const char*> says;  // one problem that holds all of these
-};
-
-void expect_refused(const char* fixture_name, const Refusal& refusal) {
-  SCOPED_TRACE(refusal.change);
-  const auto result = parse(changed(fixture(fixture_name), refusal.change));
-  ASSERT_FALSE(result.ok());
-  ASSERT_THAT(result.error().problems, SizeIs(1));
-  EXPECT_THAT(result.error().problems[0], HasSubstr("config.json: "));
-  for (const char* part : refusal.says) EXPECT_THAT(result.error().problems[0], HasSubstr(part));
 }
 
 TEST(ModelConfig, OfQwenRefusesWhatItCannotServeNamingTheKey) {
