@@ -53,7 +53,7 @@ struct ResponseStart {
 /// What a request needs of a connection; http/ implements it per API and transport. Called by the request
 /// actor alone, in this order: fail(RequestError) | start, delta*, end_choice (one per choice), finish. An
 /// engine error after start comes as end_choice{error} per running choice with `fail_running` before finish.
-/// Never blocks; the sink posts bytes to its connection's strand.
+/// Never blocks; the sink hands bytes to its connection's thread.
 class ResponseSink {
  public:
   virtual ~ResponseSink() = default;

@@ -157,6 +157,14 @@ void on(Self self, const RequestEvent& event) {
   for (auto& effect : self->state.request->step(event)) perform(self, effect);
 }
 
+/// What comes once a token: one list a worker thread, and no copy of the event.
+void on_text(Self self, const ChoiceText& event) {
+  thread_local RequestState::Effects effects;
+  effects.clear();
+  self->state.request->step(event, effects);
+  for (auto& effect : effects) perform(self, effect);
+}
+
 RequestEvent prepared_event(const ServedModel& served, const GenerateRequest& request) {
   auto prepared = prepare(served, request);
   if (!prepared.ok()) return PrepareFailed{std::move(prepared).error()};
@@ -216,13 +224,15 @@ RequestHandle::behavior_type request_actor(Self self, RequestSettings settings) 
   });
   self->send(self, BeginRequest{});
   return {
+      [self](const ChoiceText& message) {
+        on_text(self, message);
+      },  // first: handlers are tried in this order
       [self](const BeginRequest&) { begin(self); },
       [self](const Prepared& message) { on(self, message); },
       [self](const PrepareFailed& message) { on(self, message); },
       [self](const RequestCrashed& message) { on(self, message); },
       [self](const ChoiceAccepted& message) { on(self, message); },
       [self](const ChoiceRefused& message) { on(self, message); },
-      [self](const ChoiceText& message) { on(self, message); },
       [self](const ChoiceEnded& message) { on(self, message); },
       [self](const RequestTimedOut& message) { on(self, message); },
       [self](const ClientGone& message) { on(self, message); },

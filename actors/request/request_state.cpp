@@ -10,8 +10,7 @@ using model::RequestError;
 
 std::vector<RequestEffect> RequestState::step(const RequestEvent& event) {
   Effects effects;
-  if (phase_ == Phase::finished) return effects;  // a last token may race the client's disconnect
-  std::visit([&](const auto& e) { on(e, effects); }, event);
+  std::visit([&](const auto& e) { step(e, effects); }, event);
   return effects;
 }
 

@@ -93,12 +93,17 @@ class RequestState {
 
   explicit RequestState(std::shared_ptr<const GenerateRequest> request) : request_(std::move(request)) {}
 
-  std::vector<RequestEffect> step(const RequestEvent& event);
+  using Effects = std::vector<RequestEffect>;
+  Effects step(const RequestEvent& event);
+  /// The same for an event that need not be copied, into a list that is kept.
+  template <class Event>
+  void step(const Event& event, Effects& effects) {
+    if (phase_ != Phase::finished) on(event, effects);  // a last token may race the client's disconnect
+  }
   Phase phase() const { return phase_; }
   Usage usage() const { return usage_; }
 
  private:
-  using Effects = std::vector<RequestEffect>;
   struct Choice {
     enum class Life { waiting, accepted, ended } life = Life::waiting;
   };

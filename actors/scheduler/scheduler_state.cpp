@@ -30,13 +30,14 @@ SchedulerState::SchedulerState(SchedulerLimits limits)
     : limits_(limits), pages_(limits.num_pages), slots_(limits.num_state_slots) {}
 
 std::vector<SchedulerEffect> SchedulerState::step(const SchedulerEvent& event) {
-  Effects answers;
-  std::visit([&](const auto& e) { on(e, answers); }, event);
+  answers_.clear();
+  std::visit([&](const auto& e) { on(e, answers_); }, event);
   admit_waiting();
   Effects effects;
+  effects.reserve(answers_.size() + 1);
   submit_plans(effects);
-  effects.insert(effects.end(), std::make_move_iterator(answers.begin()),
-                 std::make_move_iterator(answers.end()));
+  effects.insert(effects.end(), std::make_move_iterator(answers_.begin()),
+                 std::make_move_iterator(answers_.end()));
   return effects;
 }
 
@@ -182,7 +183,7 @@ void SchedulerState::end(Entry& entry, SequenceEnd why) {
   auto& record = entry.record;
   record.finish(why);
   std::erase(queue_, record.id());
-  if (std::erase(active_, record.id()) == 0) return;
+  if (std::erase(active_, &entry) == 0) return;
   pages_.release(record.take_pages(), entry.last_plan);
   slots_.release({record.slot()}, entry.last_plan);
 }
@@ -194,15 +195,14 @@ void SchedulerState::admit_waiting() {
     room.sequences = limits_.max_batch_size - static_cast<std::int32_t>(active_.size());
     room.free_slots = slots_.free();
     room.free_pages = pages_.free();
-    for (const auto id : active_) {
-      const auto& other = entries_.at(id);
-      room.promised_pages += other.reserved_pages - static_cast<std::int32_t>(other.record.pages().size());
+    for (const auto* other : active_) {
+      room.promised_pages += other->reserved_pages - static_cast<std::int32_t>(other->record.pages().size());
     }
     const auto needed = pages_for(entry.record.max_tokens_ever(), limits_.block_size);
     if (!admits(room, needed)) return;
     entry.reserved_pages = needed;
     entry.record.begin(slots_.take(1)->front());
-    active_.push_back(entry.record.id());
+    active_.push_back(&entry);
     queue_.pop_front();
   }
 }
@@ -238,10 +238,10 @@ std::shared_ptr<const model::StepPlan> SchedulerState::next_plan() {
   };
   std::vector<Candidate> candidates;
   candidates.reserve(active_.size());
-  for (const auto id : active_) {
-    const auto& entry = entries_.at(id);
+  for (const auto* active : active_) {
+    const auto& entry = *active;
     const auto& record = entry.record;
-    const auto ahead = ahead_by_id(id);
+    const auto ahead = ahead_by_id(record.id());
     Candidate c;
     c.fed = record.fed() + ahead.rows;
     c.prompt_tokens = record.prompt_tokens();
@@ -261,10 +261,12 @@ std::shared_ptr<const model::StepPlan> SchedulerState::next_plan() {
 
   auto plan = std::make_shared<model::StepPlan>();
   plan->number = ++last_number_;
+  plan->feeds.reserve(planned.size());
   PlanInFlight in_flight{plan->number, {}};
+  in_flight.feeds.reserve(planned.size());
   std::int32_t num_rows = 0;  // with logits
   for (const auto& feed : planned) {
-    auto& entry = entries_.at(active_[feed.candidate]);
+    auto& entry = *active_[feed.candidate];
     if (feed.first == 0) plan->resets.push_back(entry.record.slot());
     plan->feeds.push_back(make_feed(entry, feed, ahead_by_id(entry.record.id()), plan->number));
     const std::int32_t samples = feed.samples ? 1 : 0;

@@ -137,9 +137,10 @@ class SchedulerState {
   model::SlotPool slots_;
   std::unordered_map<model::SequenceId, Entry> entries_;
   std::deque<model::SequenceId> queue_;
-  std::vector<model::SequenceId> active_;  ///< in the order of admission
+  std::vector<Entry*> active_;  ///< in the order of admission; an entry stays where it is
   std::unordered_set<model::SequenceId> early_cancels_;
   std::deque<PlanInFlight> in_flight_;
+  Effects answers_;  ///< of the event under way; kept for its memory
   model::StepNumber last_number_ = 0;
   bool lost_ = false;
 };

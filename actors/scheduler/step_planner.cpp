@@ -23,6 +23,7 @@ bool has_row_to_feed(const Candidate& c) {
 
 std::vector<PlannedFeed> plan_step(std::span<const Candidate> candidates, Budget budget) {
   std::vector<PlannedFeed> feeds;
+  feeds.reserve(candidates.size());
   auto rows_left = budget.prefill_rows;
   auto logits_left = budget.prompt_logits_rows;
   for (std::size_t i = 0; i < candidates.size(); ++i) {

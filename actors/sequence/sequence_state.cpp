@@ -28,8 +28,7 @@ SequenceTextState::SequenceTextState(TextSettings settings)
 
 std::vector<SequenceEffect> SequenceTextState::step(const SequenceEvent& event) {
   Effects effects;
-  if (ended_) return effects;  // a last token may race the end
-  std::visit([&](const auto& e) { on(e, effects); }, event);
+  std::visit([&](const auto& e) { step(e, effects); }, event);
   return effects;
 }
 

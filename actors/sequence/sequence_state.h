@@ -69,14 +69,19 @@ class SequenceTextState {
  public:
   explicit SequenceTextState(TextSettings settings);
 
-  std::vector<SequenceEffect> step(const SequenceEvent& event);
+  using Effects = std::vector<SequenceEffect>;
+  Effects step(const SequenceEvent& event);
+  /// The same for an event that need not be copied, into a list that is kept.
+  template <class Event>
+  void step(const Event& event, Effects& effects) {
+    if (!ended_) on(event, effects);  // a last token may race the end
+  }
 
   bool ended() const { return ended_; }
   model::Epoch token_epoch() const { return token_epoch_; }
   std::int32_t tokens_seen() const { return tokens_seen_; }
 
  private:
-  using Effects = std::vector<SequenceEffect>;
   void on(const Accepted&, Effects& effects);
   void on(const Refused& event, Effects& effects);
   void on(const TokensReady& event, Effects& effects);

@@ -88,11 +88,14 @@ std::string ChatFormat::first_chunk(std::int32_t index, const std::vector<model:
   return out;
 }
 
-std::string ChatFormat::delta_chunk(const actors::ChoiceDelta& delta, const std::string& usage) {
+bool ChatFormat::append_delta_chunk(std::string& out, const actors::ChoiceDelta& delta,
+                                    const std::string& usage) {
   const bool tokens = !delta.tokens.empty() && needs_tokens();
-  if (delta.text.empty() && delta.reasoning.empty() && !tokens) return "";
-  std::string out = opening(chunk_object());
-  out += R"("choices":[{"index":)" + std::to_string(delta.index) + R"(,"delta":{)";
+  if (delta.text.empty() && delta.reasoning.empty() && !tokens) return false;
+  out += chunk_opening();
+  out += R"("choices":[{"index":)";
+  out += std::to_string(delta.index);
+  out += R"(,"delta":{)";
   if (!delta.reasoning.empty()) {
     out += R"("reasoning_content":)";
     append_json_string(out, delta.reasoning);
@@ -105,7 +108,7 @@ std::string ChatFormat::delta_chunk(const actors::ChoiceDelta& delta, const std:
   out += R"(},"logprobs":)";
   append_logprobs(out, delta.tokens);
   close_delta(out, delta, usage);
-  return out;
+  return true;
 }
 
 }  // namespace http::openai

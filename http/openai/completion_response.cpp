@@ -106,19 +106,21 @@ std::string CompletionFormat::first_chunk(std::int32_t index, const std::vector<
   return out;
 }
 
-std::string CompletionFormat::delta_chunk(const actors::ChoiceDelta& delta, const std::string& usage) {
+bool CompletionFormat::append_delta_chunk(std::string& out, const actors::ChoiceDelta& delta,
+                                          const std::string& usage) {
   const bool tokens = !delta.tokens.empty() && needs_tokens();
-  const std::string text = delta.reasoning + delta.text;
-  if (text.empty() && !tokens) return "";
-  std::string out = opening(chunk_object());
-  out += R"("choices":[{"index":)" + std::to_string(delta.index) + R"(,"text":)";
-  append_json_string(out, text);
+  if (delta.text.empty() && delta.reasoning.empty() && !tokens) return false;
+  out += chunk_opening();
+  out += R"("choices":[{"index":)";
+  out += std::to_string(delta.index);
+  out += R"(,"text":)";
+  append_json_string(out, delta.reasoning.empty() ? delta.text : delta.reasoning + delta.text);
   out += R"(,"logprobs":)";
   const auto place = static_cast<std::size_t>(delta.index);
   if (offsets_.size() <= place) offsets_.resize(place + 1);
   append_logprobs(out, delta.tokens, offsets_[place]);
   close_delta(out, delta, usage);
-  return out;
+  return true;
 }
 
 }  // namespace http::openai

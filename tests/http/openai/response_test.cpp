@@ -14,7 +14,7 @@ class Recorder final : public Exchange {
  public:
   void respond(Response response) override { whole = std::move(response); }
   void open_stream(Response response) override { head = std::move(response); }
-  void send(std::string bytes) override { stream += bytes; }
+  void send(std::string_view bytes) override { stream += bytes; }
   void close_stream() override { closed = true; }
   void watch(Flow) override {}
   bool said(const std::string& text) const {
