@@ -190,9 +190,10 @@ def test_cross_origin_fields(start):
 
 def test_a_reader_that_takes_nothing_pauses_its_own_sequence_and_gets_everything_later(start):
     atlas = start()
-    body = json.dumps({"prompt": [1, 2], "max_tokens": 900, "ignore_eos": True, "temperature": 1, "seed": 1, "logprobs": 20, "stream": True}).encode()
+    body = json.dumps({"messages": [{"role": "user", "content": "x"}], "max_tokens": 3000, "ignore_eos": True, "temperature": 1, "seed": 1,
+                       "logprobs": True, "top_logprobs": 20, "stream": True}).encode()
     with Wire(atlas, receive_buffer=4096) as wire:
-        wire.post(b"/v1/completions", body, b"Connection: close\r\n")
+        wire.post(b"/v1/chat/completions", body, b"Connection: close\r\n")
         generated = lambda: atlas.metric("vllm:generation_tokens_total")
         seen = {"count": -1.0, "since": 0.0}
 
@@ -203,12 +204,12 @@ def test_a_reader_that_takes_nothing_pauses_its_own_sequence_and_gets_everything
             return time.monotonic() - seen["since"] > 1
 
         atlas.until(stands_still, 60)
-        assert 0 < generated() < 900
+        assert 0 < generated() < 3000
         assert atlas.metric("vllm:num_requests_running") == 1
         assert atlas.post("/v1/completions", {"prompt": [3], "max_tokens": 3})[0] == 200  # nobody else is held up
         wire.closed()
         assert b"data: [DONE]\n\n" in wire.got
-        assert wire.got.count(b'"token_logprobs"') == 900
+        assert wire.got.count(b'"top_logprobs"') == 3000
     atlas.until(lambda: atlas.metric("vllm:num_requests_running") == 0)
 
 

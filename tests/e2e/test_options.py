@@ -125,11 +125,10 @@ def test_each_json_line_is_an_object_with_the_id_of_its_request(start):
 
 def test_a_tokenizer_beyond_the_vocabulary_is_a_load_error(tmp_path):
     for path in MINI.iterdir():
-        if path.name != "config.json":
+        if path.name != "tokenizer.json":
             (tmp_path / path.name).symlink_to(path)
-    config = json.loads((MINI / "config.json").read_text())
-    holder = config if "vocab_size" in config else config["text_config"]
-    holder["vocab_size"] = 4000
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    tokenizer = json.loads((MINI / "tokenizer.json").read_text())
+    tokenizer["added_tokens"].append({**tokenizer["added_tokens"][-1], "id": 4096, "content": "<|beyond|>"})
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
     run = atlas("plan", str(tmp_path))
-    assert run.returncode == 1 and "tokenizer.json" in run.stderr and "4000" in run.stderr, run.stderr
+    assert run.returncode == 1 and "tokenizer.json" in run.stderr and "4096" in run.stderr, run.stderr
