@@ -28,6 +28,7 @@ struct Register {
   std::shared_ptr<const std::vector<model::TokenId>> prompt;
   model::SequenceLimits limits;
   model::SamplingRef sampling;
+  bool prompt_logprobs = false;  ///< how likely each prompt token was is told, too
 };
 struct Acknowledge {  ///< the sequence actor has dealt with `tokens_seen` generated tokens
   model::SequenceId id = 0;
@@ -74,6 +75,8 @@ struct TokensReady {
   model::Epoch token_epoch = 0;
   std::vector<model::SampledToken> tokens;
   std::optional<model::SequenceEnd> end;  ///< the last of `tokens` ended the sequence
+  std::vector<model::SampledToken>
+      prompt{};  ///< further prompt tokens with their likelihood, before `tokens`
 };
 struct StepFailed {
   model::StepError error;

@@ -15,8 +15,9 @@ namespace actors {
 /// One generated token as far as the client may see it.
 struct TokenDelta {
   model::TokenId token = 0;
-  std::string bytes;     ///< raw bytes of the token
-  float logprob = 0.0F;  ///< with top, when the request asked for logprobs
+  std::string bytes;             ///< raw bytes of the token
+  std::optional<float> logprob;  ///< with top, when the request asked for logprobs; nothing comes before a
+                                 ///< prompt's first token, so it has none
   std::vector<model::TopLogprob> top;
 };
 /// A piece of one choice. Text, ids and logprobs leave together and in order; text may lag behind ids (a
@@ -27,6 +28,7 @@ struct ChoiceDelta {
   std::string reasoning;
   std::vector<TokenDelta> tokens;
   std::int32_t completion_tokens = 0;  ///< of this choice so far (continuous usage)
+  std::int32_t echoed = 0;             ///< how many of `tokens`, at their begin, are the prompt's
 };
 /// Exactly one per choice.
 struct ChoiceEnd {

@@ -134,7 +134,11 @@ void Connection::parse() {
   while (state_ == State::head || state_ == State::body) {
     Error error;
     const std::size_t used = parse_received(error);
+    const auto taken = received_.cdata();
+    const bool head_ends = !error && state_ == State::head && parser_->is_header_done();
+    const bool plain = !head_ends || is_plain_head({static_cast<const char*>(taken.data()), used});
     received_.consume(used);
+    if (!plain) return refuse(400, "The request is not valid HTTP.", "");
     // Within a body the parser may take nothing and still find no fault: it waits for more then, too.
     const bool starved =
         !error && used == 0 && !parser_->is_done() && !(state_ == State::head && parser_->is_header_done());
@@ -214,6 +218,14 @@ bool Connection::accept_head() {
 }
 
 void Connection::refuse(const Error& error) {
+  const std::string_view unread(static_cast<const char*>(received_.cdata().data()), received_.size());
+  if (error == beast_http::error::header_limit && state_ == State::head &&
+      unread.find("\r\n") == std::string_view::npos) {
+    return refuse(
+        414,
+        "The request's target is longer than " + std::to_string(context_->limits.max_head_bytes) + " bytes.",
+        "");
+  }
   if (error == beast_http::error::header_limit) {
     return refuse(431,
                   "The request's head, a chunk's extension or the trailer is longer than " +

@@ -69,7 +69,7 @@ void Outlet::say(const ChoiceDelta& delta) {
 }
 
 void Outlet::measure(Choice& choice, const ChoiceDelta& delta) {
-  const auto tokens = static_cast<int>(delta.tokens.size());
+  const auto tokens = static_cast<int>(delta.tokens.size()) - delta.echoed;
   if (tokens == 0) return;
   const auto now = Clock::now();
   metrics_->count_generated_tokens(tokens);

@@ -30,6 +30,10 @@ std::string text_of(const std::exception_ptr& thrown) {
   }
 }
 
+bool wants_prompt_logprobs(const GenerateRequest& request) {
+  return request.echo && request.sampling.num_logprobs >= 0;
+}
+
 TextSettings text_settings(const ServedModel& served, const GenerateRequest& request,
                            const SpawnChoice& choice) {
   using Start = model::text::ReasoningSplitter::Start;
@@ -40,6 +44,8 @@ TextSettings text_settings(const ServedModel& served, const GenerateRequest& req
   text.stop = request.stop;
   text.include_stop = request.include_stop_str_in_output;
   text.min_tokens = request.min_tokens;
+  if (request.echo) text.echo = Echo{choice.prompt.text, choice.prompt.ids, wants_prompt_logprobs(request)};
+  text.generates = request.max_tokens != 0;
   if (request.split_reasoning)
     text.reasoning = choice.prompt.in_open_thought ? Start::inside : Start::outside;
   return text;
@@ -55,6 +61,7 @@ Register registration(const ServedModel& served, const GenerateRequest& request,
   registration.limits.max_seq_len = served.plan.max_seq_len;
   if (!request.ignore_eos) registration.limits.eos_tokens = served.stop_tokens;
   registration.limits.stop_tokens = request.stop_token_ids;
+  registration.prompt_logprobs = wants_prompt_logprobs(request);
   auto sampling = request.sampling;
   sampling.seed = choice.seed;
   registration.sampling = std::make_shared<const model::SamplingParams>(std::move(sampling));
@@ -92,6 +99,7 @@ void close(Self self) {
                  shell.settings.request->id, seconds, usage.prompt_tokens, usage.completion_tokens);
   }
   shell.outlet->close();
+  *shell.unwanted = true;
   self->quit();  // the choices monitor this actor and end with it
 }
 
@@ -145,9 +153,13 @@ void begin(Self self) {
     on(self, prepared_event(*shell.settings.around.served, *shell.settings.request));
     return;
   }
+  auto place = shell.settings.around.encode_queue->enter();
+  if (!place) return on(self, PrepareFailed{too_many_texts()});
   EncodeJob job;
   job.run = [served = shell.settings.around.served, request = shell.settings.request,
-             requester = caf::actor_cast<RequestHandle>(self)] {
+             requester = caf::actor_cast<RequestHandle>(self), unwanted = shell.unwanted,
+             place = *std::move(place)] {
+    if (*unwanted) return;
     try {
       const auto tell = [&](const auto& event) { caf::anon_send(requester, event); };
       std::visit(overloaded{

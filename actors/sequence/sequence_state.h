@@ -15,6 +15,12 @@
 
 namespace actors {
 
+/// The prompt that a choice begins with.
+struct Echo {
+  std::string text;
+  std::shared_ptr<const std::vector<model::TokenId>> ids;
+  bool logprobs = false;  ///< of its tokens: they come with the first generated one
+};
 /// What one choice's text is made with.
 struct TextSettings {
   std::int32_t index = 0;                                   ///< of the choice
@@ -22,7 +28,9 @@ struct TextSettings {
   bool skip_special_tokens = true;
   std::vector<std::string> stop;
   bool include_stop = false;
-  std::int32_t min_tokens = 0;  ///< stop strings are looked for in the text after as many tokens
+  std::int32_t min_tokens = 0;  ///< a stop string that ends within so many tokens is text
+  std::optional<Echo> echo;
+  bool generates = true;  ///< else what is sampled is dropped: the prompt alone was asked for
   model::text::ReasoningSplitter::Start reasoning = model::text::ReasoningSplitter::Start::disabled;
 };
 
@@ -80,8 +88,11 @@ class SequenceTextState {
   void on(const StepFailed& event, Effects& effects);
   void on(const EndChoice& event, Effects& effects);
 
+  void echo(ChoiceDelta& delta);
   /// Adds one token to the delta; the stop string when its text completes one.
   std::optional<std::string> push(const model::SampledToken& token, bool with_text, ChoiceDelta& delta);
+  TokenDelta seen(model::TokenId token) const;
+  model::text::StopMatcher::Occurrence occurrence() const;
   void split(std::string_view text, ChoiceDelta& delta);
   void flush(ChoiceDelta& delta);
   void send(ChoiceDelta delta, Effects& effects);
@@ -90,6 +101,7 @@ class SequenceTextState {
 
   TextSettings settings_;
   std::optional<model::text::Detokenizer> detokenizer_;
+  std::vector<model::SampledToken> prompt_;  ///< how likely each prompt token but the first was
   model::text::StopMatcher stop_matcher_;
   model::text::ReasoningSplitter splitter_;
   model::Epoch token_epoch_ = 0;

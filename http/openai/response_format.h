@@ -21,7 +21,8 @@ struct AnswerHead {
 struct FinishedChoice {
   std::string text;
   std::string reasoning;
-  std::vector<actors::TokenDelta> tokens;
+  std::vector<actors::TokenDelta> tokens;  ///< when the format needs them
+  std::int32_t echoed = 0;                 ///< how many of them are the prompt's
   actors::ChoiceEnd end;
 };
 struct WholeAnswer {
@@ -62,6 +63,8 @@ class ResponseFormat {
 
   static std::string usage_json(const actors::Usage& usage);
   const AnswerOptions& options() const { return options_; }
+  /// Whether an answer says anything of single tokens.
+  bool needs_tokens() const { return num_logprobs_ >= 0 || options_.return_token_ids; }
 
  protected:
   virtual const char* chunk_object() const = 0;
@@ -80,7 +83,9 @@ class ResponseFormat {
   /// `"finish_reason":…,"stop_reason":…` and, when known, stop_details.
   static void append_end(std::string& out, const actors::ChoiceEnd& end);
   static void append_ids(std::string& out, const std::vector<model::TokenId>& ids);
-  static void append_token_ids(std::string& out, const std::vector<actors::TokenDelta>& tokens);
+  /// Of the generated ones: those after the first `echoed`.
+  static void append_token_ids(std::string& out, const std::vector<actors::TokenDelta>& tokens,
+                               std::int32_t echoed);
 
   /// Text of a token as an API shows it: its own, or `bytes:\xNN…` for a part of a character, so that two
   /// parts stay two.

@@ -71,7 +71,8 @@ void BytePairEncoder::consider(Scratch& scratch, std::uint32_t place) const {
 }
 
 void BytePairEncoder::merge_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const {
-  auto& [symbols, heap] = scratch;
+  auto& symbols = scratch.symbols;
+  auto& heap = scratch.heap;
   symbols.clear();
   heap.clear();
   for (const char byte : word) {

@@ -145,7 +145,8 @@ TEST(RequestState, ATimeOutLetsEachChoiceEndItself) {
     EXPECT_EQ(words(state.step(ended(1, FinishReason::timeout))).back(), "close");
   }
   auto state = in(Phase::preparing);
-  EXPECT_EQ(words(state.step(RequestTimedOut{""})), (Words{"fail timeout", "close"}));
+  EXPECT_EQ(words(state.step(RequestTimedOut{""})),
+            (Words{"start", "count timeout", "end 0 timeout", "finish 0+0", "close"}));
 }
 
 TEST(RequestState, AClientThatLeftIsAnAbortAndHearsNothing) {

@@ -86,6 +86,22 @@ TEST(ChatResponse, CarriesLogprobsOfHalfCharacters) {
   EXPECT_TRUE(exchange->said(R"("prompt_token_ids":[5,6])"));
 }
 
+TEST(CompletionResponse, OfAnEchoSaysTheLikelihoodOfThePromptAndCountsItsOwnTokens) {
+  auto exchange = std::make_shared<Recorder>();
+  BodyWriter writer(format<CompletionFormat>({false, false, false, true}, 1), 1, exchange);
+  writer.start({{{97, 98}}, {}});
+  auto first = delta(0, "abc", {token('a', "a"), token('b', "b", -2.0F, {{'z', -1.0F}}), token('c', "c")}, 1);
+  first.tokens[0].logprob.reset();
+  first.echoed = 2;
+  writer.delta(first);
+  writer.end_choice({0, model::FinishReason::length, {}, {}});
+  writer.finish({2, 1, 0, 0});
+  EXPECT_TRUE(exchange->said(
+      R"("text":"abc","logprobs":{"tokens":["a","b","c"],"token_logprobs":[null,-2,-0.5],"top_logprobs":[null,{"z":-1,"b":-2},{}],"text_offset":[0,1,2]})"))
+      << exchange->whole->body;
+  EXPECT_TRUE(exchange->said(R"("token_ids":[99],"prompt_token_ids":[97,98])")) << exchange->whole->body;
+}
+
 TEST(ChatResponse, OfAnEngineErrorIsA500) {
   auto exchange = std::make_shared<Recorder>();
   BodyWriter writer(format<ChatFormat>(), 2, exchange);
