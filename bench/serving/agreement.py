@@ -63,9 +63,8 @@ def main():
             place = next((i for i, (a, b) in enumerate(zip(ours, theirs)) if a != b), min(len(ours), len(theirs)))
             agreed_until.append(place)
             if place < min(len(ours), len(theirs)):
-                a, b = ours[place], theirs[place]
-                differences.append((number, place, text_of(a), text_of(b), gap(our_tops[place], text_of(a), text_of(b)),
-                                    gap(their_tops[place], b, a)))
+                a, b = text_of(ours[place]), text_of(theirs[place])
+                differences.append((number, place, a, b, gap(our_tops[place], a, b), gap(their_tops[place], theirs[place], ours[place])))
     print(f"{len(PROMPTS)} prompts, {options.tokens} tokens each, greedy\n\n| position | prompts that agree up to and at it |\n|---|---|")
     for position in sorted({1, 2, 4, 8, 16, 24, 32, 48, options.tokens}):
         if position <= options.tokens:
