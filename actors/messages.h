@@ -93,7 +93,7 @@ struct Captured {  ///< a snapshot of k fed tokens exists; joins the host state 
   model::Epoch token_epoch = 0;
 };
 
-// ---- sequence ↔ request
+// ---- sequence ↔ request (texts go through the request's Outlet instead)
 
 struct ChoiceAccepted {
   std::int32_t index = 0;
@@ -101,9 +101,6 @@ struct ChoiceAccepted {
 struct ChoiceRefused {
   std::int32_t index = 0;
   model::RequestError error;
-};
-struct ChoiceText {
-  std::shared_ptr<const ChoiceDelta> delta;
 };
 struct ChoiceEnded {
   ChoiceEnd end;

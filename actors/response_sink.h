@@ -50,10 +50,10 @@ struct ResponseStart {
   std::optional<std::int32_t> clamped_max_tokens;       ///< header x-atlas-max-tokens-clamped
 };
 
-/// What a request needs of a connection; http/ implements it per API and transport. Called by the request
-/// actor alone, in this order: fail(RequestError) | start, delta*, end_choice (one per choice), finish. An
-/// engine error after start comes as end_choice{error} per running choice with `fail_running` before finish.
-/// Never blocks; the sink hands bytes to its connection's thread.
+/// What a request needs of a connection; http/ implements it per API and transport. Called by its
+/// request's Outlet alone, one call at a time and in this order: fail(RequestError) | start, delta*,
+/// end_choice (one per choice), finish. An engine error after start comes as end_choice{error} per running
+/// choice with `fail_running` before finish. Never blocks; the sink hands bytes to its connection's thread.
 class ResponseSink {
  public:
   virtual ~ResponseSink() = default;

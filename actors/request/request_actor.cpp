@@ -74,38 +74,23 @@ void spawn_choice(Self self, const SpawnChoice& choice) {
   const auto& request = *shell.settings.request;
   const auto id = around.sequence_ids->fetch_add(1);
   SequenceSettings settings{registration(*around.served, request, choice, id),
-                            text_settings(*around.served, request, choice),
+                            text_settings(*around.served, request, choice), shell.outlet,
                             caf::actor_cast<RequestHandle>(self), around.scheduler};
   auto sequence = self->spawn(sequence_actor, std::move(settings));
   self->monitor(sequence);
   shell.index.emplace(sequence.address(), choice.index);
   shell.choices.push_back(std::move(sequence));
-  shell.last_token.emplace_back();
-}
-
-void measure(RequestShell& shell, const ChoiceDelta& delta) {
-  const auto tokens = static_cast<int>(delta.tokens.size()) - delta.echoed;
-  if (tokens == 0) return;
-  auto& metrics = *shell.settings.around.metrics;
-  const auto now = Clock::now();
-  metrics.count_generated_tokens(tokens);
-  if (!std::exchange(shell.first_token_seen, true)) {
-    metrics.observe_first_token(seconds_between(shell.settings.submitted, now));
-  }
-  auto& last = shell.last_token[static_cast<std::size_t>(delta.index)];
-  if (last) metrics.observe_inter_token(seconds_between(*last, now), tokens);
-  last = now;
 }
 
 void start_sink(RequestShell& shell, const ResponseStart& start) {
   int prompt_tokens = 0;
   for (const auto& ids : start.prompt_ids) prompt_tokens += static_cast<int>(ids.size());
   shell.settings.around.metrics->count_prompt_tokens(prompt_tokens);
-  shell.settings.sink->start(start);
+  shell.outlet->start(start);
 }
 
 void close(Self self) {
-  const auto& shell = self->state;
+  auto& shell = self->state;
   const auto seconds = seconds_between(shell.settings.submitted, Clock::now());
   shell.settings.around.metrics->observe_request(seconds);
   if (shell.settings.around.log_requests) {
@@ -113,6 +98,7 @@ void close(Self self) {
     spdlog::info("request {} ended after {:.3f} s, {} prompt and {} generated tokens",
                  shell.settings.request->id, seconds, usage.prompt_tokens, usage.completion_tokens);
   }
+  shell.outlet->close();
   *shell.unwanted = true;
   self->quit();  // the choices monitor this actor and end with it
 }
@@ -127,21 +113,17 @@ void tell_choice(Self self, std::int32_t index, Message message) {
 
 void perform(Self self, RequestEffect& effect) {
   auto& shell = self->state;
-  auto& sink = *shell.settings.sink;
+  auto& outlet = *shell.outlet;
   std::visit(overloaded{
                  [&](SpawnChoice& e) { spawn_choice(self, e); },
                  [&](StartSink& e) { start_sink(shell, e.start); },
-                 [&](SendDelta& e) {
-                   measure(shell, *e.delta);
-                   sink.delta(*e.delta);
-                 },
-                 [&](SendChoiceEnd& e) { sink.end_choice(e.end); },
+                 [&](SendChoiceEnd& e) { outlet.end_choice(e.end); },
                  [&](SendEngineError& e) {
                    spdlog::error("request {}: {}", shell.settings.request->id, e.what);
-                   sink.engine_error(e.what, e.code);
+                   outlet.engine_error(e.what, e.code);
                  },
-                 [&](FinishSink& e) { sink.finish(e.usage); },
-                 [&](FailSink& e) { sink.fail(e.error); },
+                 [&](FinishSink& e) { outlet.finish(e.usage); },
+                 [&](FailSink& e) { outlet.fail(e.error); },
                  [&](StopChoice& e) {
                    tell_choice(self, e.index, EndChoice{e.reason, e.details});
                  },
@@ -155,14 +137,6 @@ void perform(Self self, RequestEffect& effect) {
 
 void on(Self self, const RequestEvent& event) {
   for (auto& effect : self->state.request->step(event)) perform(self, effect);
-}
-
-/// What comes once a token: one list a worker thread, and no copy of the event.
-void on_text(Self self, const ChoiceText& event) {
-  thread_local RequestState::Effects effects;
-  effects.clear();
-  self->state.request->step(event, effects);
-  for (auto& effect : effects) perform(self, effect);
 }
 
 RequestEvent prepared_event(const ServedModel& served, const GenerateRequest& request) {
@@ -211,6 +185,8 @@ void on_down(Self self, const caf::down_msg& down) {
 
 RequestHandle::behavior_type request_actor(Self self, RequestSettings settings) {
   self->state.request.emplace(settings.request);
+  self->state.outlet =
+      std::make_shared<Outlet>(std::move(settings.sink), settings.around.metrics, settings.submitted);
   self->state.settings = std::move(settings);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   self->set_exit_handler([self](const caf::exit_msg&) { on(self, EngineFailing{"the server stopped"}); });
@@ -224,9 +200,6 @@ RequestHandle::behavior_type request_actor(Self self, RequestSettings settings) 
   });
   self->send(self, BeginRequest{});
   return {
-      [self](const ChoiceText& message) {
-        on_text(self, message);
-      },  // first: handlers are tried in this order
       [self](const BeginRequest&) { begin(self); },
       [self](const Prepared& message) { on(self, message); },
       [self](const PrepareFailed& message) { on(self, message); },

@@ -10,6 +10,7 @@
 #include "actors/encoder/encode_queue.h"
 #include "actors/handles.h"
 #include "actors/metrics/registry.h"
+#include "actors/request/outlet.h"
 #include "actors/request/request_state.h"
 
 namespace actors {
@@ -34,17 +35,19 @@ struct RequestSettings {
 };
 struct RequestShell {
   RequestShell() = default;
+  ~RequestShell() {
+    if (outlet != nullptr) outlet->close();
+  }
   RequestSettings settings;
+  std::shared_ptr<Outlet> outlet;  ///< shared with the choices; made of settings.sink
   std::optional<RequestState> request;
   std::vector<SequenceHandle> choices;            ///< by choice index
   std::map<caf::actor_addr, std::int32_t> index;  ///< who a DOWN message speaks of
   Unwanted unwanted = make_unwanted();            ///< set when it ends: nobody need encode for it any more
-  std::vector<std::optional<std::chrono::steady_clock::time_point>> last_token;  ///< by choice index
-  bool first_token_seen = false;
 };
 static_assert(!std::is_aggregate_v<RequestShell>);
 
-/// The shell round RequestState, and the only caller of its sink. Spawned and monitored by health; its
+/// The shell round RequestState, and the owner of its outlet. Spawned and monitored by health; its
 /// choices die with it.
 RequestHandle::behavior_type request_actor(RequestHandle::stateful_pointer<RequestShell> self,
                                            RequestSettings settings);

@@ -10,7 +10,8 @@ using model::RequestError;
 
 std::vector<RequestEffect> RequestState::step(const RequestEvent& event) {
   Effects effects;
-  std::visit([&](const auto& e) { step(e, effects); }, event);
+  if (phase_ == Phase::finished) return effects;  // a last token may race the client's disconnect
+  std::visit([&](const auto& e) { on(e, effects); }, event);
   return effects;
 }
 
@@ -59,10 +60,6 @@ void RequestState::on(const ChoiceRefused& event, Effects& effects) {
   ended.end.reason = FinishReason::error;
   ended.error = event.error.what;
   on(ended, effects);
-}
-
-void RequestState::on(const ChoiceText& event, Effects& effects) {
-  if (running(event.delta->index) != nullptr) say(SendDelta{event.delta}, effects);
 }
 
 void RequestState::on(const ChoiceEnded& event, Effects& effects) {

@@ -21,9 +21,7 @@ void perform(Self self, SequenceEffect& effect) {
                  [&](TellRefused& e) {
                    self->send(request, ChoiceRefused{index, std::move(e.error)});
                  },
-                 [&](SendText& e) {
-                   self->send(request, ChoiceText{std::make_shared<const ChoiceDelta>(std::move(e.delta))});
-                 },
+                 [&](SendText& e) { self->state.settings.outlet->delta(std::move(e.delta)); },
                  [&](SendEnd& e) { self->send(request, std::move(e.ended)); },
                  [&](AcknowledgeTokens& e) {
                    self->send(scheduler, Acknowledge{id, e.token_epoch, e.tokens_seen});
