@@ -102,6 +102,7 @@ gpu::Status Attention::select(StepContext& context, ConstMatrix x,
   append.ratio = indexer_->ratio;
   append.pages = context.pages;
   append.k_norm = weights_.indexer->k_norm;
+  append.norm_weight = norm_weight_;
   append.eps = eps_;
   append.rope = rope_;
   RETURN_IF_ERROR(context.ops.qsa_index_append(context.stream, context.batch, append));

@@ -44,6 +44,7 @@ gpu::Status Recurrent::forward(StepContext& context, ConstMatrix x, Matrix y) co
   gdn.k_dim = config_.k_dim;
   gdn.v_dim = config_.v_dim;
   gdn.value_heads = config_.value_heads;
+  gdn.decay = config_.decay;
   RETURN_IF_ERROR(ops.gdn(stream, context.batch, gdn));
 
   RETURN_IF_ERROR(ops.gated_rms_norm(

@@ -182,7 +182,8 @@ void expect_refused(const char* fixture_name, const Refusal& refusal) {
 
 TEST(ModelConfig, OfQwenRefusesWhatItCannotServeNamingTheKey) {
   const std::vector<Refusal> table{
-      {R"({"model_type": "mamba"})", {"model_type", "\"mamba\"", "qwen4_exp and llama"}},
+      {R"({"model_type": "mamba"})",
+       {"model_type", "\"mamba\"", "llama, qwen3, ", "qwen3_5_moe and qwen4_exp"}},
       {R"({"model_type": null})", {"model_type is missing"}},
       {R"({"model_type": 4})", {"model_type is not a string"}},
       {R"({"quantization_config": {"quant_method": "fp8"}})", {"quantization_config", "not supported"}},
@@ -198,7 +199,8 @@ TEST(ModelConfig, OfQwenRefusesWhatItCannotServeNamingTheKey) {
       {R"({"num_hidden_layers": 7})", {"layer_types has 8 entries", "7"}},
       {R"({"layer_types": null})", {"full_attention_interval is missing"}},
       {R"({"num_key_value_heads": 3})", {"num_attention_heads", "multiple of num_key_value_heads"}},
-      {R"({"num_attention_heads": 1024, "head_dim": 1024, "indexer_head_dim": 512})",
+      {R"({"num_attention_heads": 1024, "head_dim": 1024, "indexer_head_dim": 512,
+          "rope_parameters": {"mrope_section": null}})",
        {"num_attention_heads", "1048576"}},
       {R"({"indexer_budget": null})", {"indexer_budget is missing"}},
       {R"({"indexer_n_heads": null})", {"indexer_n_heads is missing"}},
@@ -225,7 +227,8 @@ TEST(ModelConfig, OfQwenRefusesWhatItCannotServeNamingTheKey) {
       {R"({"rope_parameters": {"rope_type": "yarn"}})", {"rope_parameters.factor is missing"}},
       {R"({"rope_parameters": {"rope_theta": null}})", {"rope_theta is missing"}},
       {R"({"rope_parameters": {"partial_rotary_factor": 0.2}})", {"partial_rotary_factor", "3 rotary"}},
-      {R"({"partial_rotary_factor": 0.25})", {"partial_rotary_factor contradicts"}},
+      {R"({"partial_rotary_factor": 0.75})", {"partial_rotary_factor contradicts"}},
+      {R"({"rope_parameters": {"mrope_section": [2, 2]}})", {"rope_parameters.mrope_section has 2 entries"}},
       {R"({"rope_scaling": {"type": "default"}})", {"rope_scaling", "beside rope_parameters"}},
       {R"({"mtp_num_hidden_layers": 2})", {"mtp_num_hidden_layers is 2"}},
       {R"({"mtp_num_hidden_layers": 0})", {"mtp.num_hidden_layers contradicts"}},

@@ -178,9 +178,9 @@ void expect_moe(const MoeWeights& moe, const Reference& file, const std::string&
   EXPECT_EQ(values(moe.router), file[at + "gate.weight"]);
   EXPECT_EQ(values(moe.gate_up), file[at + "experts.gate_up_proj"]);
   EXPECT_EQ(values(moe.down), file[at + "experts.down_proj"]);
-  EXPECT_EQ(values(moe.shared.gate), file[at + "shared_expert.gate_proj.weight"]);
-  EXPECT_EQ(values(moe.shared.up), file[at + "shared_expert.up_proj.weight"]);
-  EXPECT_EQ(values(moe.shared.down), file[at + "shared_expert.down_proj.weight"]);
+  EXPECT_EQ(values(moe.shared->gate), file[at + "shared_expert.gate_proj.weight"]);
+  EXPECT_EQ(values(moe.shared->up), file[at + "shared_expert.up_proj.weight"]);
+  EXPECT_EQ(values(moe.shared->down), file[at + "shared_expert.down_proj.weight"]);
   EXPECT_EQ(values(moe.shared_gate), file[at + "shared_expert_gate.weight"]);
 }
 
@@ -250,7 +250,7 @@ TEST(Loader, QwenWeightsAreWhereTheyBelong) {
   EXPECT_EQ(values(mtp.fc_hidden), file["mtp.fc_hidden.weight"]);
   EXPECT_EQ(values(mtp.pre_fc_norm_embedding), file["mtp.pre_fc_norm_embedding.weight"]);
   EXPECT_EQ(values(mtp.pre_fc_norm_hidden), file["mtp.pre_fc_norm_hidden.weight"]);
-  expect_mixer(mtp.mixer, file, "mtp.hyper_connection_mixer.");
+  expect_mixer(*mtp.mixer, file, "mtp.hyper_connection_mixer.");
   expect_attention(*mtp.layer.attention, file, "mtp.layers.0.self_attn.");
   expect_moe(*mtp.layer.moe, file, "mtp.layers.0.mlp.");
 }
