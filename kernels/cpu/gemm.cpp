@@ -63,7 +63,9 @@ Product cut(const MatrixView<const float>& x, const GemmGroupArgs::Output& outpu
                                        : bytes_of(output.w.matrix.dtype, output.w.cols()).n;
   const double arithmetic = static_cast<double>(k) * block / (quantized ? 120.0 : 20.0);
   const double column_cost = std::max(static_cast<double>(bytes) / 8.0, arithmetic) + 2.0 * block;
-  product.columns = gpu::round_up(units_per_tile(n, column_cost), kTileRowsPacked);
+  // Strips are claimed one by one: short ones share an operation evenly.
+  constexpr double kMinStripCost = 3000.0;
+  product.columns = gpu::round_up(units_per_tile(n, column_cost, kMinStripCost), kTileRowsPacked);
   product.num_strips = gpu::ceil_div(n, product.columns);
   product.num_tiles = product.num_strips * gpu::ceil_div(x.rows.n, product.block);
   return product;
