@@ -31,13 +31,13 @@ class Engine {
   virtual void pause(Ticket ticket) = 0;
   virtual void resume(Ticket ticket) = 0;
 
-  /// Renders and encodes away from the I/O thread (large bodies on the detached encoder); `done` is called
-  /// once, from another thread.
+  /// Renders and encodes on the encoder's thread; `done` is called once, from another thread, unless
+  /// `unwanted` became true before. Refused (overloaded, at once) when too many texts wait.
   struct Encoded {
     std::string text;
     std::vector<model::TokenId> ids;
   };
-  virtual void encode(std::shared_ptr<const Prompt> prompt,
+  virtual void encode(std::shared_ptr<const Prompt> prompt, std::shared_ptr<const std::atomic<bool>> unwanted,
                       std::function<void(model::Result<Encoded, model::RequestError>)> done) = 0;
 };
 

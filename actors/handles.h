@@ -20,21 +20,19 @@ struct BeginRequest {};  ///< a request actor to itself: after what overtook it
 struct LoadEngine {};    ///< the GPU-stream actor to itself
 
 using SchedulerHandle =
-    caf::typed_actor<caf::reacts_to<AttachGpuStream>, caf::reacts_to<Register>, caf::reacts_to<Acknowledge>,
+    caf::typed_actor<caf::reacts_to<Acknowledge>, caf::reacts_to<AttachGpuStream>, caf::reacts_to<Register>,
                      caf::reacts_to<Finish>, caf::reacts_to<Cancel>, caf::reacts_to<Pause>,
                      caf::reacts_to<Resume>, caf::reacts_to<Rollback>, caf::reacts_to<SetMask>,
                      caf::reacts_to<StepDone>, caf::reacts_to<EngineLost>>;
 using SequenceHandle =
-    caf::typed_actor<caf::reacts_to<Accepted>, caf::reacts_to<Refused>, caf::reacts_to<TokensReady>,
+    caf::typed_actor<caf::reacts_to<TokensReady>, caf::reacts_to<Accepted>, caf::reacts_to<Refused>,
                      caf::reacts_to<StepFailed>, caf::reacts_to<Declined>, caf::reacts_to<Captured>,
                      caf::reacts_to<EndChoice>, caf::reacts_to<PauseChoice>, caf::reacts_to<ResumeChoice>>;
-using RequestHandle =
-    caf::typed_actor<caf::reacts_to<BeginRequest>, caf::reacts_to<Prepared>, caf::reacts_to<PrepareFailed>,
-                     caf::reacts_to<RequestCrashed>, caf::reacts_to<ChoiceAccepted>,
-                     caf::reacts_to<ChoiceRefused>, caf::reacts_to<ChoiceText>, caf::reacts_to<ChoiceEnded>,
-                     caf::reacts_to<RequestTimedOut>, caf::reacts_to<ClientGone>,
-                     caf::reacts_to<EngineFailing>, caf::reacts_to<PauseRequested>,
-                     caf::reacts_to<ResumeRequested>>;
+using RequestHandle = caf::typed_actor<
+    caf::reacts_to<BeginRequest>, caf::reacts_to<Prepared>, caf::reacts_to<PrepareFailed>,
+    caf::reacts_to<RequestCrashed>, caf::reacts_to<ChoiceAccepted>, caf::reacts_to<ChoiceRefused>,
+    caf::reacts_to<ChoiceEnded>, caf::reacts_to<RequestTimedOut>, caf::reacts_to<ClientGone>,
+    caf::reacts_to<EngineFailing>, caf::reacts_to<PauseRequested>, caf::reacts_to<ResumeRequested>>;
 using EncoderHandle = caf::typed_actor<caf::reacts_to<EncodeJob>>;
 using HealthHandle =
     caf::typed_actor<caf::reacts_to<EngineUp>, caf::reacts_to<LoadFailed>, caf::reacts_to<EngineLost>,
@@ -64,7 +62,6 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::Declined)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::Captured)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::ChoiceAccepted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::ChoiceRefused)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::ChoiceText)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::ChoiceEnded)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::EndChoice)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::PauseChoice)

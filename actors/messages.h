@@ -28,6 +28,7 @@ struct Register {
   std::shared_ptr<const std::vector<model::TokenId>> prompt;
   model::SequenceLimits limits;
   model::SamplingRef sampling;
+  bool prompt_logprobs = false;  ///< how likely each prompt token was is told, too
 };
 struct Acknowledge {  ///< the sequence actor has dealt with `tokens_seen` generated tokens
   model::SequenceId id = 0;
@@ -74,6 +75,8 @@ struct TokensReady {
   model::Epoch token_epoch = 0;
   std::vector<model::SampledToken> tokens;
   std::optional<model::SequenceEnd> end;  ///< the last of `tokens` ended the sequence
+  std::vector<model::SampledToken>
+      prompt{};  ///< further prompt tokens with their likelihood, before `tokens`
 };
 struct StepFailed {
   model::StepError error;
@@ -90,7 +93,7 @@ struct Captured {  ///< a snapshot of k fed tokens exists; joins the host state 
   model::Epoch token_epoch = 0;
 };
 
-// ---- sequence ↔ request
+// ---- sequence ↔ request (texts go through the request's Outlet instead)
 
 struct ChoiceAccepted {
   std::int32_t index = 0;
@@ -98,9 +101,6 @@ struct ChoiceAccepted {
 struct ChoiceRefused {
   std::int32_t index = 0;
   model::RequestError error;
-};
-struct ChoiceText {
-  std::shared_ptr<const ChoiceDelta> delta;
 };
 struct ChoiceEnded {
   ChoiceEnd end;

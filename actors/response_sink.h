@@ -15,8 +15,9 @@ namespace actors {
 /// One generated token as far as the client may see it.
 struct TokenDelta {
   model::TokenId token = 0;
-  std::string bytes;     ///< raw bytes of the token
-  float logprob = 0.0F;  ///< with top, when the request asked for logprobs
+  std::string bytes;             ///< raw bytes of the token
+  std::optional<float> logprob;  ///< with top, when the request asked for logprobs; nothing comes before a
+                                 ///< prompt's first token, so it has none
   std::vector<model::TopLogprob> top;
 };
 /// A piece of one choice. Text, ids and logprobs leave together and in order; text may lag behind ids (a
@@ -27,6 +28,7 @@ struct ChoiceDelta {
   std::string reasoning;
   std::vector<TokenDelta> tokens;
   std::int32_t completion_tokens = 0;  ///< of this choice so far (continuous usage)
+  std::int32_t echoed = 0;             ///< how many of `tokens`, at their begin, are the prompt's
 };
 /// Exactly one per choice.
 struct ChoiceEnd {
@@ -48,10 +50,10 @@ struct ResponseStart {
   std::optional<std::int32_t> clamped_max_tokens;       ///< header x-atlas-max-tokens-clamped
 };
 
-/// What a request needs of a connection; http/ implements it per API and transport. Called by the request
-/// actor alone, in this order: fail(RequestError) | start, delta*, end_choice (one per choice), finish. An
-/// engine error after start comes as end_choice{error} per running choice with `fail_running` before finish.
-/// Never blocks; the sink posts bytes to its connection's strand.
+/// What a request needs of a connection; http/ implements it per API and transport. Called by its
+/// request's Outlet alone, one call at a time and in this order: fail(RequestError) | start, delta*,
+/// end_choice (one per choice), finish. An engine error after start comes as end_choice{error} per running
+/// choice with `fail_running` before finish. Never blocks; the sink hands bytes to its connection's thread.
 class ResponseSink {
  public:
   virtual ~ResponseSink() = default;

@@ -26,8 +26,12 @@ model::Result<Engine::Encoded, model::RequestError> encode_or_say_why(const Serv
 /// The seam to http/: turns calls from I/O threads into messages to health.
 class ActorEngine final : public Engine {
  public:
-  ActorEngine(std::shared_ptr<const ServedModel> served, const HealthWord& word, HealthHandle health)
-      : served_(std::move(served)), word_(word), health_(std::move(health)) {}
+  ActorEngine(std::shared_ptr<const ServedModel> served, const HealthWord& word, HealthHandle health,
+              std::shared_ptr<EncodeQueue> encode_queue)
+      : served_(std::move(served)),
+        word_(word),
+        health_(std::move(health)),
+        encode_queue_(std::move(encode_queue)) {}
 
   Ticket submit(std::shared_ptr<const GenerateRequest> request, std::unique_ptr<ResponseSink> sink) override {
     const auto ticket = next_ticket_.fetch_add(1);
@@ -44,11 +48,14 @@ class ActorEngine final : public Engine {
   void pause(Ticket ticket) override { caf::anon_send(health_, TicketPaused{ticket}); }
   void resume(Ticket ticket) override { caf::anon_send(health_, TicketResumed{ticket}); }
 
-  void encode(std::shared_ptr<const Prompt> prompt,
+  void encode(std::shared_ptr<const Prompt> prompt, std::shared_ptr<const std::atomic<bool>> unwanted,
               std::function<void(model::Result<Encoded, model::RequestError>)> done) override {
+    auto place = encode_queue_->enter();
+    if (!place) return done(too_many_texts());
     EncodeJob job;
-    job.run = [served = served_, prompt = std::move(prompt), done = std::move(done)] {
-      done(encode_or_say_why(*served, *prompt));
+    job.run = [served = served_, prompt = std::move(prompt), unwanted = std::move(unwanted),
+               done = std::move(done), place = *std::move(place)] {
+      if (!*unwanted) done(encode_or_say_why(*served, *prompt));
     };
     caf::anon_send(health_, std::move(job));
   }
@@ -57,6 +64,7 @@ class ActorEngine final : public Engine {
   std::shared_ptr<const ServedModel> served_;
   const HealthWord& word_;
   HealthHandle health_;
+  std::shared_ptr<EncodeQueue> encode_queue_;
   std::atomic<Ticket> next_ticket_{1};
 };
 
@@ -72,10 +80,11 @@ class ActorTree final : public System {
             FatalWatchdog::OnExit on_exit)
       : metrics_(std::make_shared<Metrics>(served->names.empty() ? "" : served->names.front())),
         watchdog_(std::move(on_exit)),
+        encode_queue_(std::make_shared<EncodeQueue>(options.max_queue + 1)),
         actors_(configure(config_, options)),
-        health_(actors_.spawn(
-            health_actor, HealthSettings{served, options, std::move(factory), metrics_, &word_, &watchdog_})),
-        engine_(std::move(served), word_, health_) {}
+        health_(actors_.spawn(health_actor, HealthSettings{served, options, std::move(factory), metrics_,
+                                                           &word_, &watchdog_, encode_queue_})),
+        engine_(std::move(served), word_, health_, encode_queue_) {}
 
   ~ActorTree() override { caf::anon_send_exit(health_, caf::exit_reason::user_shutdown); }
 
@@ -90,6 +99,7 @@ class ActorTree final : public System {
   HealthWord word_;
   std::shared_ptr<Metrics> metrics_;
   FatalWatchdog watchdog_;
+  std::shared_ptr<EncodeQueue> encode_queue_;
   caf::actor_system_config config_;
   caf::actor_system actors_;
   HealthHandle health_;

@@ -53,6 +53,8 @@ Connection::Connection(Socket socket, std::shared_ptr<ConnectionContext> context
 
 void Connection::start() {
   asio::dispatch(socket_.get_executor(), [self = shared_from_this()] {
+    Error ignored;
+    self->socket_.non_blocking(true, ignored);
     self->expire_after(self->context_->limits.header_timeout);
     self->fill();
   });
@@ -132,7 +134,11 @@ void Connection::parse() {
   while (state_ == State::head || state_ == State::body) {
     Error error;
     const std::size_t used = parse_received(error);
+    const auto taken = received_.cdata();
+    const bool head_ends = !error && state_ == State::head && parser_->is_header_done();
+    const bool plain = !head_ends || is_plain_head({static_cast<const char*>(taken.data()), used});
     received_.consume(used);
+    if (!plain) return refuse(400, "The request is not valid HTTP.", "");
     // Within a body the parser may take nothing and still find no fault: it waits for more then, too.
     const bool starved =
         !error && used == 0 && !parser_->is_done() && !(state_ == State::head && parser_->is_header_done());
@@ -212,6 +218,14 @@ bool Connection::accept_head() {
 }
 
 void Connection::refuse(const Error& error) {
+  const std::string_view unread(static_cast<const char*>(received_.cdata().data()), received_.size());
+  if (error == beast_http::error::header_limit && state_ == State::head &&
+      unread.find("\r\n") == std::string_view::npos) {
+    return refuse(
+        414,
+        "The request's target is longer than " + std::to_string(context_->limits.max_head_bytes) + " bytes.",
+        "");
+  }
   if (error == beast_http::error::header_limit) {
     return refuse(431,
                   "The request's head, a chunk's extension or the trailer is longer than " +
@@ -256,15 +270,9 @@ void Connection::dispatch() {
   streaming_ = chunked_ = last_write_ = paused_ = false;
   if (winding_down_) keep_alive_ = false;
 
-  auto connection = weak_from_this();
-  auto place = std::make_shared<std::weak_ptr<ConnectionExchange>>();
-  exchange_ = std::make_shared<ConnectionExchange>([connection, place, executor = socket_.get_executor()] {
-    asio::post(executor, [connection, exchange = *place] {
-      const auto self = connection.lock();
-      if (const auto woken = exchange.lock(); self && woken) self->wake(woken);
-    });
-  });
-  *place = exchange_;
+  exchange_ =
+      std::make_shared<ConnectionExchange>([connection = weak_from_this(), number = ++answer_,
+                                            &wakes = context_->wakes] { wakes.add(connection, number); });
   const auto exchange = exchange_;
   serve(std::move(request));
   if (eof_ && !exchange->ended()) return client_left();
@@ -285,46 +293,66 @@ void Connection::serve(std::shared_ptr<const Request> request) {
 // Answering
 // ----------------------------------------------------------------------------------------------------------
 
-void Connection::wake(const std::shared_ptr<ConnectionExchange>& exchange) {
-  if (exchange != exchange_ || state_ != State::answering) return;
+void Connection::wake(std::uint64_t answer) {
+  if (answer != answer_ || !exchange_ || state_ != State::answering) return;
   if (writing_) return balance();
-  answer();
+  this->answer();
 }
 
 void Connection::answer() {
-  auto news = exchange_->take();
+  exchange_->take(news_);
+  write_answer(news_);
+  last_write_ = news_.ended;
+  if (!out_.empty() && !write_at_once()) {
+    writing_ = true;
+    then_ = AfterWrite::answer_on;
+    return write_rest();
+  }
+  if (last_write_) return finish_answer();
+  if (paused_) balance();
+  if (streaming_) expire_after(context_->limits.ping_interval);
+}
+
+/// Into `out_`, and what is too long to be copied into `more_`.
+void Connection::write_answer(ConnectionExchange::News& news) {
+  out_.clear();
+  more_.clear();
+  written_ = 0;
   if (winding_down_) keep_alive_ = false;
   const Persistence persistence = keep_alive_ ? Persistence::keep_alive : Persistence::close;
-  std::string bytes;
-  std::string more;
   if (news.response) {
-    bytes = response_head(*news.response, id_, Framing::content_length, persistence);
+    out_ = response_head(*news.response, id_, Framing::content_length, persistence);
     auto& body = news.response->body;
     if (!head_only_ && body.size() > kMaxCopiedBytes) {
-      more = std::move(body);
+      more_ = std::move(body);
     } else if (!head_only_) {
-      bytes += body;
+      out_ += body;
     }
   }
   if (news.head) {
     streaming_ = true;
     chunked_ = !http_1_0_;
     if (http_1_0_) keep_alive_ = false;
-    bytes = response_head(*news.head, id_, chunked_ ? Framing::chunked : Framing::until_close,
-                          keep_alive_ ? Persistence::keep_alive : Persistence::close);
+    out_ = response_head(*news.head, id_, chunked_ ? Framing::chunked : Framing::until_close,
+                         keep_alive_ ? Persistence::keep_alive : Persistence::close);
   }
   if (!news.bytes.empty()) {
     if (chunked_) {
-      append_chunk(bytes, news.bytes);
+      append_chunk(out_, news.bytes);
     } else {
-      bytes += news.bytes;
+      out_ += news.bytes;
     }
   }
-  if (news.ended && streaming_ && chunked_) bytes += "0\r\n\r\n";
-  last_write_ = news.ended;
-  if (!bytes.empty()) return write(std::move(bytes), AfterWrite::answer_on, std::move(more));
-  if (last_write_) return finish_answer();
-  if (streaming_) expire_after(context_->limits.ping_interval);
+  if (news.ended && streaming_ && chunked_) out_ += "0\r\n\r\n";
+}
+
+/// A socket that has room takes everything in one call, with no operation to wait for. False: some is left,
+/// or there was an error, which the next write reports.
+bool Connection::write_at_once() {
+  Error error;
+  const auto size = socket_.write_some(asio::buffer(out_), error);
+  if (!error) written_ = size;
+  return written_ == out_.size() && more_.empty();
 }
 
 /// A slow reader's sequences pause while more waits for it than a stream may hold.
@@ -363,6 +391,10 @@ void Connection::write(std::string bytes, AfterWrite then, std::string more) {
 }
 
 void Connection::write_rest() {
+  if (written_ == out_.size() && !more_.empty()) {
+    out_ = std::exchange(more_, std::string());
+    written_ = 0;
+  }
   expire_after(context_->limits.write_timeout);
   socket_.async_write_some(
       asio::buffer(out_.data() + written_, out_.size() - written_),
@@ -373,13 +405,8 @@ void Connection::on_written(const Error& error, std::size_t size) {
   if (state_ == State::closed) return;
   if (error) return client_left();
   written_ += size;
-  if (written_ < out_.size()) {
+  if (written_ < out_.size() || !more_.empty()) {
     if (exchange_) balance();
-    return write_rest();
-  }
-  if (!more_.empty()) {
-    out_ = std::exchange(more_, std::string());
-    written_ = 0;
     return write_rest();
   }
   writing_ = false;

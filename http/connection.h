@@ -15,18 +15,20 @@
 #include "http/connection_exchange.h"
 #include "http/connection_limits.h"
 #include "http/io_loop_worker.h"
+#include "http/wake_list.h"
 
 namespace http {
 
 /// What all connections of a listener share. Used by the I/O thread alone, except the service.
 struct ConnectionContext {
   Worker& worker;
+  WakeList& wakes;
   Service service;
   ConnectionLimits limits;
   std::mt19937_64 random{std::random_device{}()};
 };
 
-/// One client. Lives on one strand, owned by the operations that it has outstanding and by the listener's
+/// One client. Lives on the I/O thread, owned by the operations that it has outstanding and by the listener's
 /// list. Reads a request, hands it to the service, writes the answer, and so on, one at a time and in order.
 /// One read is outstanding nearly always: while a request is answered it is what notices that the client
 /// left, and what it brings of the next request is kept.
@@ -49,7 +51,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool has_unread() const;
   /// An idle connection makes room for another. I/O thread.
   void give_way() { close(); }
-  /// Called once, on the strand.
+  /// Its answer of that number has something new. I/O thread.
+  void wake(std::uint64_t answer);
+  /// Called once, on the I/O thread.
   void on_closed(std::function<void()> callback) { on_closed_ = std::move(callback); }
 
  private:
@@ -69,8 +73,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void refuse(int status, const std::string& message, const std::string& code);
   void refuse(const Error& error);
 
-  void wake(const std::shared_ptr<ConnectionExchange>& exchange);
   void answer();
+  void write_answer(ConnectionExchange::News& news);
+  bool write_at_once();
   void balance();
   void finish_answer();
   void client_left();
@@ -99,6 +104,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Clock::time_point body_began_;
 
   std::shared_ptr<ConnectionExchange> exchange_;
+  std::uint64_t answer_ = 0;          // its number
+  ConnectionExchange::News news_;     // kept for its buffer
   std::shared_ptr<Worker::Job> job_;  // serves a large body; dropped with the exchange
   bool head_only_ = false;            // HEAD
   bool http_1_0_ = false;

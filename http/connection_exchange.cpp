@@ -34,14 +34,10 @@ void ConnectionExchange::open_stream(Response head) {
   wake(std::move(lock));
 }
 
-void ConnectionExchange::send(std::string bytes) {
+void ConnectionExchange::send(std::string_view bytes) {
   std::unique_lock lock(mutex_);
   if (state_ != State::streaming || bytes.empty()) return;
-  if (news_.bytes.empty()) {
-    news_.bytes = std::move(bytes);
-  } else {
-    news_.bytes += bytes;
-  }
+  news_.bytes += bytes;
   wake(std::move(lock));
 }
 
@@ -53,10 +49,16 @@ void ConnectionExchange::close_stream() {
   wake(std::move(lock));
 }
 
-ConnectionExchange::News ConnectionExchange::take() {
+void ConnectionExchange::take(News& news) {
+  news.response.reset();
+  news.head.reset();
+  news.bytes.clear();
   const std::lock_guard lock(mutex_);
   woken_ = false;
-  return std::exchange(news_, News{});
+  if (news_.response) news.response.swap(news_.response);
+  if (news_.head) news.head.swap(news_.head);
+  news.bytes.swap(news_.bytes);
+  news.ended = news_.ended;
 }
 
 std::size_t ConnectionExchange::waiting_bytes() {

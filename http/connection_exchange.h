@@ -10,7 +10,7 @@
 
 namespace http {
 
-/// The meeting point of the threads that answer and the strand that writes. Answers collect here under a
+/// The meeting point of the threads that answer and the one that writes. Answers collect here under a
 /// lock; `wake` is called once for all that came since the last `take`, so a burst of tokens costs one post
 /// and one write.
 class ConnectionExchange final : public Exchange {
@@ -19,24 +19,26 @@ class ConnectionExchange final : public Exchange {
 
   void respond(Response response) override;
   void open_stream(Response head) override;
-  void send(std::string bytes) override;
+  void send(std::string_view bytes) override;
   void close_stream() override;
   void watch(Flow flow) override;
 
-  /// What is new. Strand only.
+  /// What is new. I/O thread only, as is all that follows.
   struct News {
     std::optional<Response> response;  ///< whole, or …
     std::optional<Response> head;      ///< … the head of a stream
     std::string bytes;
     bool ended = false;
   };
-  News take();
-  /// The strand was woken and cannot take anything yet: what comes from now on wakes it again, so that it
+  /// Into `news`, whose buffer is kept in exchange: a stream's bytes go through two buffers, whatever its
+  /// length.
+  void take(News& news);
+  /// The I/O thread was woken and cannot take anything yet: what comes from now on wakes it again, so that it
   /// sees how much waits.
   std::size_t waiting_bytes();
   bool ended() const;
 
-  // What the strand tells whoever watches, now or later.
+  // What the I/O thread tells whoever watches, now or later.
   void abandon();  ///< the client left: what is answered from now on goes nowhere
   void pause();
   void resume();

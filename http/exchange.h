@@ -2,7 +2,7 @@
 
 #include <functional>
 #include <memory>
-#include <string>
+#include <string_view>
 
 #include "http/message.h"
 
@@ -17,12 +17,12 @@ class Exchange {
 
   virtual void respond(Response response) = 0;
   virtual void open_stream(Response head) = 0;
-  /// Whole events only: what is sent while an earlier write is under way leaves together with it as one
-  /// chunk.
-  virtual void send(std::string bytes) = 0;
+  /// Whole events only, copied before it returns: what is sent while an earlier write is under way leaves
+  /// together with it as one chunk.
+  virtual void send(std::string_view bytes) = 0;
   virtual void close_stream() = 0;
 
-  /// What the other end does, told on the connection's strand, or within `watch` when it had happened before.
+  /// What the other end does, told on the I/O thread, or within `watch` when it had happened before.
   /// One at a time; nothing is told after the answer's end. Called under a lock: may answer, must not watch.
   struct Flow {
     std::function<void()> client_gone;
@@ -33,7 +33,7 @@ class Exchange {
   virtual void watch(Flow flow) = 0;
 };
 
-/// What a connection does with a complete request. Called on the connection's strand, where it must not
+/// What a connection does with a complete request. Called on the I/O thread, where it must not
 /// block, or, for a large body, on the loop's worker: both at once.
 using Service = std::function<void(std::shared_ptr<const Request>, std::shared_ptr<Exchange>)>;
 

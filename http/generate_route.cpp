@@ -29,6 +29,8 @@ GenerateRoute::GenerateRoute(std::shared_ptr<const actors::ServedModel> served, 
   context_.sampling_defaults = options.sampling_defaults;
   context_.request_timeout = options.request_timeout;
   context_.default_template_kwargs = options.default_template_kwargs;
+  context_.overlength = options.overlength;
+  context_.max_sequences = std::int64_t{served_->plan.max_batch_size} + options.max_queue;
 }
 
 std::uint64_t GenerateRoute::random() {

@@ -7,6 +7,7 @@
 
 #include "http/io_loop.h"
 #include "http/io_loop_worker.h"
+#include "http/wake_list.h"
 
 namespace http {
 
@@ -14,6 +15,7 @@ struct IoLoop::Impl {
   boost::asio::io_context context{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work{context.get_executor()};
   boost::asio::signal_set signals{context};
+  WakeList wakes{context};
   std::thread thread;
   Worker worker;
 };

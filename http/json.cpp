@@ -1,9 +1,11 @@
 #include "http/json.h"
 
 #include <simdjson.h>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 
 #include "model/text/json_escape.h"
 
@@ -14,6 +16,7 @@ namespace ondemand = simdjson::ondemand;
 
 constexpr int kMaxDepth = 256;
 constexpr std::size_t kMaxValues = 2'000'000;
+constexpr std::size_t kMaxKeysUnsorted = 64;  // beyond them a search over all keys is not small any more
 
 std::string shortened(std::string_view key) {
   constexpr std::size_t kMaxKey = 64;
@@ -73,6 +76,14 @@ bool is_number(std::string_view text) {
     if (digits() == 0) return false;
   }
   return at == text.size();
+}
+
+/// Places in the order of the keys; equal keys stay in their own order.
+void sort_keys(Json& object) {
+  object.by_key.resize(object.keys.size());
+  std::iota(object.by_key.begin(), object.by_key.end(), 0U);
+  std::stable_sort(object.by_key.begin(), object.by_key.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return object.keys[a] < object.keys[b]; });
 }
 
 /// Walks the text once and keeps everything; `path` names the value that is being read.
@@ -164,6 +175,7 @@ class TreeBuilder {
       if (auto error = build(child, into.items.back(), depth + 1)) return error;
     }
     path_.resize(length);
+    if (into.keys.size() > kMaxKeysUnsorted) sort_keys(into);
     return simdjson::SUCCESS;
   }
 
@@ -228,6 +240,13 @@ model::Result<Document, model::RequestError> Document::parse_object(std::string 
 }
 
 const Json* Json::find(std::string_view name) const {
+  if (!by_key.empty()) {
+    const auto after =
+        std::upper_bound(by_key.begin(), by_key.end(), name,
+                         [&](std::string_view wanted, std::uint32_t place) { return wanted < keys[place]; });
+    if (after == by_key.begin() || keys[*(after - 1)] != name) return nullptr;
+    return &items[*(after - 1)];
+  }
   for (std::size_t i = keys.size(); i-- > 0;) {
     if (keys[i] == name) return &items[i];
   }

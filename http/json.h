@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@ struct Json {
   std::string_view text;               ///< of a string, unescaped; of a number, as spelled
   std::vector<Json> items;             ///< of an array, or an object's values
   std::vector<std::string_view> keys;  ///< of an object, beside items
+  std::vector<std::uint32_t> by_key;   ///< of a large object: places of its keys, in the order of the keys
 
   bool is(Kind wanted) const { return kind == wanted; }
   /// The last member of that name (as most parsers have it), null when there is none or this is no object.

@@ -4,7 +4,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 #include <boost/asio/write.hpp>
 #include <unordered_set>
 
@@ -24,7 +23,7 @@ struct Listener::Impl : std::enable_shared_from_this<Listener::Impl> {
         acceptor(loop.context),
         retry(loop.context),
         options(wanted),
-        shared(std::make_shared<ConnectionContext>(loop.worker, Service(), wanted.limits)) {}
+        shared(std::make_shared<ConnectionContext>(loop.worker, loop.wakes, Service(), wanted.limits)) {}
 
   Error open(const tcp::endpoint& endpoint);
   void accept();
@@ -54,8 +53,8 @@ Error Listener::Impl::open(const tcp::endpoint& endpoint) {
 }
 
 void Listener::Impl::accept() {
-  acceptor.async_accept(asio::make_strand(io), [self = shared_from_this()](const Error& error, auto socket) {
-    self->on_accepted(error, tcp::socket(std::move(socket)));
+  acceptor.async_accept([self = shared_from_this()](const Error& error, tcp::socket socket) {
+    self->on_accepted(error, std::move(socket));
   });
 }
 

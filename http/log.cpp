@@ -4,17 +4,33 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "model/text/json_escape.h"
 
 namespace http {
 namespace {
 
-/// The message as a JSON string: whatever a line holds, it stays one object.
+/// Lines about a request begin "request ID"; "" for the others.
+std::string_view request_id_of(std::string_view message) {
+  constexpr std::string_view kBegin = "request ";
+  if (message.substr(0, kBegin.size()) != kBegin) return {};
+  message.remove_prefix(kBegin.size());
+  return message.substr(0, std::min(message.find(": "), message.find(' ')));
+}
+
+/// The message as a JSON string, and whose request it is about: whatever a line holds, it stays one object.
 class JsonMessage final : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    const std::string_view payload(message.payload.data(), message.payload.size());
     std::string text;
-    model::text::append_json_string(text, std::string_view(message.payload.data(), message.payload.size()));
+    model::text::append_json_string(text, payload);
+    if (const auto id = request_id_of(payload); !id.empty()) {
+      text += R"(,"request_id":)";
+      model::text::append_json_string(text, id);
+    }
     out.append(text.data(), text.data() + text.size());
   }
   std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<JsonMessage>(); }
@@ -30,8 +46,7 @@ std::string one_line(std::string text) {
 
 }  // namespace
 
-void start_log(const std::string& level, const std::string& format) {
-  auto logger = std::make_shared<spdlog::logger>("atlas", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+std::unique_ptr<spdlog::formatter> log_formatter(const std::string& format) {
   auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
   if (format == "json") {
     formatter->add_flag<JsonMessage>('*').set_pattern(
@@ -39,7 +54,12 @@ void start_log(const std::string& level, const std::string& format) {
   } else {
     formatter->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v");
   }
-  logger->set_formatter(std::move(formatter));
+  return formatter;
+}
+
+void start_log(const std::string& level, const std::string& format) {
+  auto logger = std::make_shared<spdlog::logger>("atlas", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_formatter(log_formatter(format));
   logger->set_level(spdlog::level::from_str(level));
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));

@@ -25,6 +25,21 @@ void append_field(std::string& out, std::string_view name, std::string_view valu
 
 }  // namespace
 
+bool is_plain_head(std::string_view head) {
+  while (head.substr(0, 2) == "\r\n") head.remove_prefix(2);  // before a request line they mean nothing
+  for (std::size_t i = 0; i < head.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(head[i]);
+    if (byte == '\n') return false;
+    if (byte != '\r') {
+      if ((byte < 0x20 && byte != '\t') || byte == 0x7F) return false;
+      continue;
+    }
+    if (i + 1 >= head.size() || head[++i] != '\n') return false;
+    if (i + 1 < head.size() && (head[i + 1] == ' ' || head[i + 1] == '\t')) return false;
+  }
+  return true;
+}
+
 bool same_ignoring_case(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return lower(x) == lower(y); });
@@ -55,6 +70,8 @@ std::string_view reason_phrase(int status) {
       return "Request Timeout";
     case 413:
       return "Content Too Large";
+    case 414:
+      return "URI Too Long";
     case 415:
       return "Unsupported Media Type";
     case 417:

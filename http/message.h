@@ -43,6 +43,10 @@ bool same_ignoring_case(std::string_view a, std::string_view b);
 std::string response_head(const Response& response, std::string_view request_id, Framing framing,
                           Persistence persistence);
 
+/// Whether a request's head, as it came, can be read in one way only: every line ends CR LF, none continues
+/// the line before it, and nothing else is a control character (a tab within a line is none).
+bool is_plain_head(std::string_view head);
+
 /// Path of a request target (origin or absolute form), decoded, without its query; "" when it is none.
 std::string path_of_target(std::string_view target);
 

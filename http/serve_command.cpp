@@ -100,6 +100,8 @@ Service make_front(const actors::LocalModel& local, actors::System& system,
       options.model_sampling_defaults ? openai::SamplingDefaults::model : openai::SamplingDefaults::none;
   if (options.request_timeout > 0.0) service.request_timeout = from_seconds(options.request_timeout);
   service.default_template_kwargs = options.default_chat_template_kwargs;
+  service.overlength = options.reject_overlength ? actors::Overlength::reject : actors::Overlength::clamp;
+  service.max_queue = options.max_queue;
   service.cors_origin = options.cors_origin;
   service.api_keys = options.api_keys;
   service.version_json = version_json(build, local.backend);
@@ -180,6 +182,8 @@ int run_serve(const model::ServeOptions& options, const Build& build) {
   auto listener = Listener::bind(loop, listen_options(options));
   if (!listener.ok()) return fail(listener.error().problems);
   say("atlas " + build.version + ": " + local->backend_note);
+  if (const auto penalty = local->served->generation.repetition_penalty; penalty && *penalty != 1.0F)
+    spdlog::info("generation_config.json: repetition_penalty {} is left to requests to set", *penalty);
   if (options.enable_prefix_caching.value_or(false))
     spdlog::info("--enable-prefix-caching: no prefix cache is kept yet");
 

@@ -40,7 +40,7 @@ class ObservedExchange final : public Exchange {
     add_headers(head);
     inner_->open_stream(std::move(head));
   }
-  void send(std::string bytes) override { inner_->send(std::move(bytes)); }
+  void send(std::string_view bytes) override { inner_->send(bytes); }
   void close_stream() override { inner_->close_stream(); }
   void watch(Flow flow) override { inner_->watch(std::move(flow)); }
 

@@ -18,8 +18,10 @@ struct ServiceOptions {
   openai::SamplingDefaults sampling_defaults = openai::SamplingDefaults::model;
   std::optional<std::chrono::milliseconds> request_timeout;
   std::string default_template_kwargs;  ///< JSON object, or ""
-  std::string cors_origin;              ///< "": no cross-origin fields
-  std::vector<std::string> api_keys;    ///< none: open to everybody
+  actors::Overlength overlength = actors::Overlength::clamp;
+  std::int32_t max_queue = 512;
+  std::string cors_origin;            ///< "": no cross-origin fields
+  std::vector<std::string> api_keys;  ///< none: open to everybody
   std::string version_json;
 };
 

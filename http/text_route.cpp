@@ -99,6 +99,13 @@ Response tokens_response(const actors::Engine::Encoded& encoded, std::int32_t ma
   return {200, out + "]}"};
 }
 
+/// Becomes true when the client leaves: its text need not be encoded any more.
+std::shared_ptr<const std::atomic<bool>> left_by(Exchange& exchange) {
+  auto left = std::make_shared<std::atomic<bool>>(false);
+  exchange.watch({[left] { *left = true; }, nullptr, nullptr});
+  return left;
+}
+
 }  // namespace
 
 void TextRoute::tokenize(const Request& request, const std::shared_ptr<Exchange>& exchange) const {
@@ -106,7 +113,7 @@ void TextRoute::tokenize(const Request& request, const std::shared_ptr<Exchange>
   auto prompt = parse_tokenize(request, *served_, default_template_kwargs_);
   if (!prompt.ok()) return exchange->respond(refused(prompt.error()));
   engine_.encode(
-      std::make_shared<const Prompt>(std::move(*prompt)),
+      std::make_shared<const Prompt>(std::move(*prompt)), left_by(*exchange),
       [exchange, limit = served_->plan.max_seq_len](auto encoded) {
         exchange->respond(encoded.ok() ? tokens_response(*encoded, limit) : refused(encoded.error()));
       });
@@ -123,9 +130,10 @@ void TextRoute::apply_template(const Request& request, const std::shared_ptr<Exc
   if (!served_->tokenizer) return exchange->respond(refused(no_tokenizer()));
   auto prompt = parse_template(request, *served_, default_template_kwargs_);
   if (!prompt.ok()) return exchange->respond(refused(prompt.error()));
-  engine_.encode(std::make_shared<const Prompt>(std::move(*prompt)), [exchange](auto encoded) {
-    exchange->respond(encoded.ok() ? prompt_response(encoded->text) : refused(encoded.error()));
-  });
+  engine_.encode(
+      std::make_shared<const Prompt>(std::move(*prompt)), left_by(*exchange), [exchange](auto encoded) {
+        exchange->respond(encoded.ok() ? prompt_response(encoded->text) : refused(encoded.error()));
+      });
 }
 
 }  // namespace http

@@ -26,6 +26,8 @@ struct RowSampling {
   std::int32_t first_bias = 0, num_biases = 0;  ///< range of `biases`
   std::int32_t first_ban = 0, num_bans = 0;     ///< range of `bans`
   std::int32_t first_mask_word = -1;            ///< reserved for grammar masks: -1 none
+  std::int32_t given_token = -1;  ///< -1 none; else the row's token is known and nothing is drawn: the row
+                                  ///< says how likely it was
 };
 struct TokenBias {
   std::int32_t token = 0;

@@ -83,6 +83,11 @@ void read_tokenizer(const fs::path& folder, ServedModel& served, std::vector<std
   if (!json) return;  // token ids only
   auto tokenizer = model::text::Tokenizer::from_json(*json, path.string());
   if (!tokenizer.ok()) return append(problems, std::move(tokenizer).error());
+  if ((*tokenizer)->size() > served.config.vocab_size) {
+    problems.push_back(path.string() + ": token ids up to " + std::to_string((*tokenizer)->size() - 1) +
+                       "; config.json has a vocab_size of " + std::to_string(served.config.vocab_size));
+    return;
+  }
   served.tokenizer = std::move(*tokenizer);
 }
 

@@ -41,7 +41,7 @@ Milliseconds tick_of(const SystemOptions& options) {
 template <class Message>
 void tell(Self self, Engine::Ticket ticket, Message message) {
   const auto place = self->state.requests.find(ticket);
-  if (place != self->state.requests.end()) self->send<kHigh>(place->second, std::move(message));
+  if (place != self->state.requests.end()) self->send<kHigh>(place->second.actor, std::move(message));
 }
 
 void publish_failing(Self self, const PublishFailing& effect) {
@@ -66,7 +66,7 @@ void perform(Self self, HealthEffect& effect) {
                  [](RefuseRequest&) {},
                  [&](FailRequests& e) {
                    for (const auto& [ticket, request] : shell.requests)
-                     self->send<kHigh>(request, EngineFailing{e.reason});
+                     self->send<kHigh>(request.actor, EngineFailing{e.reason});
                    spdlog::critical("failing: {}", e.reason);  // last: a full stderr holds nobody up
                  },
                  [&](ExpireRequest& e) { tell(self, e.ticket, RequestTimedOut{std::move(e.details)}); },
@@ -97,7 +97,7 @@ void spawn_request(Self self, const Submit& submit) {
       self->spawn(request_actor, RequestSettings{shell.around, submit.request, submit.sink, submit.at});
   self->monitor(request);
   shell.tickets.emplace(request.address(), submit.ticket);
-  shell.requests.emplace(submit.ticket, std::move(request));
+  shell.requests.emplace(submit.ticket, HealthShell::LiveRequest{std::move(request), submit.request->id});
 }
 
 void on_submit(Self self, const Submit& submit) {
@@ -138,10 +138,11 @@ void on_down(Self self, const caf::down_msg& down) {
   if (const auto place = shell.tickets.find(down.source); place != shell.tickets.end()) {
     const auto ticket = place->second;
     shell.tickets.erase(place);
-    shell.requests.erase(ticket);
+    const auto gone = shell.requests.extract(ticket);
     if (decide(Role::request, failed ? Cause::failure : Cause::normal) == Decision::fail_request) {
       shell.settings.metrics->count_fault(Metrics::FaultKind::actor_death);
-      spdlog::error("a request's actor failed: {}", self->system().render(down.reason));
+      spdlog::error("request {}: its actor failed: {}", gone.empty() ? "" : gone.mapped().id,
+                    self->system().render(down.reason));
     }
     step(self, RequestLeft{ticket});
     return;
@@ -157,7 +158,7 @@ void on_down(Self self, const caf::down_msg& down) {
 void shut_down(Self self) {
   auto& shell = self->state;
   for (const auto& [ticket, request] : shell.requests)
-    self->send_exit(request, caf::exit_reason::user_shutdown);
+    self->send_exit(request.actor, caf::exit_reason::user_shutdown);
   self->send_exit(shell.around.scheduler, caf::exit_reason::user_shutdown);
   self->send_exit(shell.around.encoder, caf::exit_reason::user_shutdown);
   self->send_exit(shell.gpu_stream, caf::exit_reason::user_shutdown);
@@ -179,6 +180,7 @@ void start_others(Self self) {
   auto& around = shell.around;
   around.served = settings.served;
   around.metrics = settings.metrics;
+  around.encode_queue = settings.encode_queue;
   around.sequence_ids = std::make_shared<SequenceIds>(1);
   around.log_requests = settings.options.log_requests;
   around.scheduler = supervise(

@@ -21,6 +21,7 @@ struct HealthSettings {
   std::shared_ptr<Metrics> metrics;
   HealthWord* word = nullptr;  ///< the System's, as is the watchdog: both outlive every actor
   FatalWatchdog* watchdog = nullptr;
+  std::shared_ptr<EncodeQueue> encode_queue;
 };
 struct HealthShell {
   HealthShell() = default;
@@ -29,7 +30,11 @@ struct HealthShell {
   std::shared_ptr<ProgressProbe> probe;
   RequestSurroundings around;
   GpuStreamHandle gpu_stream;
-  std::unordered_map<Engine::Ticket, RequestHandle> requests;
+  struct LiveRequest {
+    RequestHandle actor;
+    std::string id;  ///< for the log
+  };
+  std::unordered_map<Engine::Ticket, LiveRequest> requests;
   std::map<caf::actor_addr, Engine::Ticket> tickets;  ///< who a DOWN message speaks of
   std::map<caf::actor_addr, Role> roles;
   Milliseconds tick{50};

@@ -33,6 +33,13 @@ Capacity capacity_of(const model::ServePlan& plan) {
   return capacity;
 }
 
+/// What an answer that repeats its prompt begins with.
+std::string text_of_prompt(const ServedModel& served, const Prompt& prompt,
+                           const std::vector<model::TokenId>& ids, std::string encoded) {
+  if (!std::holds_alternative<TokenPrompt>(prompt)) return encoded;
+  return served.tokenizer == nullptr ? "" : served.tokenizer->decode(ids, false);
+}
+
 }  // namespace
 
 std::size_t text_bytes(const Prompt& prompt) {
@@ -50,6 +57,11 @@ std::size_t text_bytes(const GenerateRequest& request) {
   std::size_t bytes = 0;
   for (const auto& prompt : request.prompts) bytes += text_bytes(prompt);
   return bytes;
+}
+
+RequestError too_many_texts() {
+  return {RequestError::Kind::overloaded, "too many texts wait to be encoded (--max-queue)", "",
+          "rate_limit_exceeded"};
 }
 
 Result<Engine::Encoded, RequestError> encode_prompt(const ServedModel& served, const Prompt& prompt) {
@@ -79,7 +91,8 @@ Result<Engine::Encoded, RequestError> encode_prompt(const ServedModel& served, c
 }
 
 Result<PreparedPrompt, RequestError> admit_prompt(const ServedModel& served, std::vector<model::TokenId> ids,
-                                                  std::optional<std::int32_t> max_tokens) {
+                                                  std::optional<std::int32_t> max_tokens,
+                                                  Overlength overlength) {
   const auto& plan = served.plan;
   if (ids.empty()) {
     return RequestError{RequestError::Kind::invalid, "the prompt has no tokens", "prompt", ""};
@@ -102,9 +115,16 @@ Result<PreparedPrompt, RequestError> admit_prompt(const ServedModel& served, std
                         "prompt", "context_length_exceeded"};
   }
   const auto room = static_cast<std::int32_t>(capacity.tokens - prompt_tokens);
+  if (overlength == Overlength::reject && max_tokens.value_or(0) > room) {
+    return RequestError{RequestError::Kind::too_long,
+                        "the prompt has " + std::to_string(prompt_tokens) + " tokens and max_tokens is " +
+                            std::to_string(*max_tokens) + ", the capacity is " +
+                            std::to_string(capacity.tokens) + " tokens, limited by " + capacity.limit,
+                        "max_tokens", "context_length_exceeded"};
+  }
   PreparedPrompt prepared;
   prepared.ids = std::make_shared<const std::vector<model::TokenId>>(std::move(ids));
-  prepared.max_tokens = std::min(max_tokens.value_or(room), room);
+  prepared.max_tokens = std::clamp(max_tokens.value_or(room), 1, room);
   prepared.clamped = max_tokens.has_value() && *max_tokens > room;
   return prepared;
 }
@@ -120,7 +140,7 @@ Result<std::vector<PreparedPrompt>, RequestError> prepare(const ServedModel& ser
   for (const auto& prompt : request.prompts) {
     auto encoded = encode_prompt(served, prompt);
     if (!encoded.ok()) return std::move(encoded).error();
-    auto admitted = admit_prompt(served, std::move(encoded->ids), request.max_tokens);
+    auto admitted = admit_prompt(served, std::move(encoded->ids), request.max_tokens, request.overlength);
     if (!admitted.ok()) {
       auto error = std::move(admitted).error();
       if (std::holds_alternative<ChatPrompt>(prompt) && error.param == "prompt") error.param = "messages";
@@ -128,6 +148,8 @@ Result<std::vector<PreparedPrompt>, RequestError> prepare(const ServedModel& ser
     }
     admitted->in_open_thought = std::holds_alternative<ChatPrompt>(prompt) && request.split_reasoning &&
                                 model::text::ends_in_open_thought(encoded->text);
+    if (request.echo)
+      admitted->text = text_of_prompt(served, prompt, *admitted->ids, std::move(encoded->text));
     prompts.push_back(*std::move(admitted));
   }
   return prompts;

@@ -30,6 +30,10 @@ std::string text_of(const std::exception_ptr& thrown) {
   }
 }
 
+bool wants_prompt_logprobs(const GenerateRequest& request) {
+  return request.echo && request.sampling.num_logprobs >= 0;
+}
+
 TextSettings text_settings(const ServedModel& served, const GenerateRequest& request,
                            const SpawnChoice& choice) {
   using Start = model::text::ReasoningSplitter::Start;
@@ -40,6 +44,8 @@ TextSettings text_settings(const ServedModel& served, const GenerateRequest& req
   text.stop = request.stop;
   text.include_stop = request.include_stop_str_in_output;
   text.min_tokens = request.min_tokens;
+  if (request.echo) text.echo = Echo{choice.prompt.text, choice.prompt.ids, wants_prompt_logprobs(request)};
+  text.generates = request.max_tokens != 0;
   if (request.split_reasoning)
     text.reasoning = choice.prompt.in_open_thought ? Start::inside : Start::outside;
   return text;
@@ -55,6 +61,7 @@ Register registration(const ServedModel& served, const GenerateRequest& request,
   registration.limits.max_seq_len = served.plan.max_seq_len;
   if (!request.ignore_eos) registration.limits.eos_tokens = served.stop_tokens;
   registration.limits.stop_tokens = request.stop_token_ids;
+  registration.prompt_logprobs = wants_prompt_logprobs(request);
   auto sampling = request.sampling;
   sampling.seed = choice.seed;
   registration.sampling = std::make_shared<const model::SamplingParams>(std::move(sampling));
@@ -67,38 +74,23 @@ void spawn_choice(Self self, const SpawnChoice& choice) {
   const auto& request = *shell.settings.request;
   const auto id = around.sequence_ids->fetch_add(1);
   SequenceSettings settings{registration(*around.served, request, choice, id),
-                            text_settings(*around.served, request, choice),
+                            text_settings(*around.served, request, choice), shell.outlet,
                             caf::actor_cast<RequestHandle>(self), around.scheduler};
   auto sequence = self->spawn(sequence_actor, std::move(settings));
   self->monitor(sequence);
   shell.index.emplace(sequence.address(), choice.index);
   shell.choices.push_back(std::move(sequence));
-  shell.last_token.emplace_back();
-}
-
-void measure(RequestShell& shell, const ChoiceDelta& delta) {
-  const auto tokens = static_cast<int>(delta.tokens.size());
-  if (tokens == 0) return;
-  auto& metrics = *shell.settings.around.metrics;
-  const auto now = Clock::now();
-  metrics.count_generated_tokens(tokens);
-  if (!std::exchange(shell.first_token_seen, true)) {
-    metrics.observe_first_token(seconds_between(shell.settings.submitted, now));
-  }
-  auto& last = shell.last_token[static_cast<std::size_t>(delta.index)];
-  if (last) metrics.observe_inter_token(seconds_between(*last, now), tokens);
-  last = now;
 }
 
 void start_sink(RequestShell& shell, const ResponseStart& start) {
   int prompt_tokens = 0;
   for (const auto& ids : start.prompt_ids) prompt_tokens += static_cast<int>(ids.size());
   shell.settings.around.metrics->count_prompt_tokens(prompt_tokens);
-  shell.settings.sink->start(start);
+  shell.outlet->start(start);
 }
 
 void close(Self self) {
-  const auto& shell = self->state;
+  auto& shell = self->state;
   const auto seconds = seconds_between(shell.settings.submitted, Clock::now());
   shell.settings.around.metrics->observe_request(seconds);
   if (shell.settings.around.log_requests) {
@@ -106,6 +98,8 @@ void close(Self self) {
     spdlog::info("request {} ended after {:.3f} s, {} prompt and {} generated tokens",
                  shell.settings.request->id, seconds, usage.prompt_tokens, usage.completion_tokens);
   }
+  shell.outlet->close();
+  *shell.unwanted = true;
   self->quit();  // the choices monitor this actor and end with it
 }
 
@@ -119,21 +113,17 @@ void tell_choice(Self self, std::int32_t index, Message message) {
 
 void perform(Self self, RequestEffect& effect) {
   auto& shell = self->state;
-  auto& sink = *shell.settings.sink;
+  auto& outlet = *shell.outlet;
   std::visit(overloaded{
                  [&](SpawnChoice& e) { spawn_choice(self, e); },
                  [&](StartSink& e) { start_sink(shell, e.start); },
-                 [&](SendDelta& e) {
-                   measure(shell, *e.delta);
-                   sink.delta(*e.delta);
-                 },
-                 [&](SendChoiceEnd& e) { sink.end_choice(e.end); },
+                 [&](SendChoiceEnd& e) { outlet.end_choice(e.end); },
                  [&](SendEngineError& e) {
                    spdlog::error("request {}: {}", shell.settings.request->id, e.what);
-                   sink.engine_error(e.what, e.code);
+                   outlet.engine_error(e.what, e.code);
                  },
-                 [&](FinishSink& e) { sink.finish(e.usage); },
-                 [&](FailSink& e) { sink.fail(e.error); },
+                 [&](FinishSink& e) { outlet.finish(e.usage); },
+                 [&](FailSink& e) { outlet.fail(e.error); },
                  [&](StopChoice& e) {
                    tell_choice(self, e.index, EndChoice{e.reason, e.details});
                  },
@@ -163,9 +153,13 @@ void begin(Self self) {
     on(self, prepared_event(*shell.settings.around.served, *shell.settings.request));
     return;
   }
+  auto place = shell.settings.around.encode_queue->enter();
+  if (!place) return on(self, PrepareFailed{too_many_texts()});
   EncodeJob job;
   job.run = [served = shell.settings.around.served, request = shell.settings.request,
-             requester = caf::actor_cast<RequestHandle>(self)] {
+             requester = caf::actor_cast<RequestHandle>(self), unwanted = shell.unwanted,
+             place = *std::move(place)] {
+    if (*unwanted) return;
     try {
       const auto tell = [&](const auto& event) { caf::anon_send(requester, event); };
       std::visit(overloaded{
@@ -191,6 +185,8 @@ void on_down(Self self, const caf::down_msg& down) {
 
 RequestHandle::behavior_type request_actor(Self self, RequestSettings settings) {
   self->state.request.emplace(settings.request);
+  self->state.outlet =
+      std::make_shared<Outlet>(std::move(settings.sink), settings.around.metrics, settings.submitted);
   self->state.settings = std::move(settings);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   self->set_exit_handler([self](const caf::exit_msg&) { on(self, EngineFailing{"the server stopped"}); });
@@ -210,7 +206,6 @@ RequestHandle::behavior_type request_actor(Self self, RequestSettings settings) 
       [self](const RequestCrashed& message) { on(self, message); },
       [self](const ChoiceAccepted& message) { on(self, message); },
       [self](const ChoiceRefused& message) { on(self, message); },
-      [self](const ChoiceText& message) { on(self, message); },
       [self](const ChoiceEnded& message) { on(self, message); },
       [self](const RequestTimedOut& message) { on(self, message); },
       [self](const ClientGone& message) { on(self, message); },

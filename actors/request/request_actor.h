@@ -7,8 +7,10 @@
 #include <optional>
 #include <vector>
 
+#include "actors/encoder/encode_queue.h"
 #include "actors/handles.h"
 #include "actors/metrics/registry.h"
+#include "actors/request/outlet.h"
 #include "actors/request/request_state.h"
 
 namespace actors {
@@ -23,6 +25,7 @@ struct RequestSurroundings {
   std::shared_ptr<Metrics> metrics;
   std::shared_ptr<SequenceIds> sequence_ids;
   bool log_requests = false;
+  std::shared_ptr<EncodeQueue> encode_queue = std::make_shared<EncodeQueue>(512);
 };
 struct RequestSettings {
   RequestSurroundings around;
@@ -32,16 +35,19 @@ struct RequestSettings {
 };
 struct RequestShell {
   RequestShell() = default;
+  ~RequestShell() {
+    if (outlet != nullptr) outlet->close();
+  }
   RequestSettings settings;
+  std::shared_ptr<Outlet> outlet;  ///< shared with the choices; made of settings.sink
   std::optional<RequestState> request;
   std::vector<SequenceHandle> choices;            ///< by choice index
   std::map<caf::actor_addr, std::int32_t> index;  ///< who a DOWN message speaks of
-  std::vector<std::optional<std::chrono::steady_clock::time_point>> last_token;  ///< by choice index
-  bool first_token_seen = false;
+  Unwanted unwanted = make_unwanted();            ///< set when it ends: nobody need encode for it any more
 };
 static_assert(!std::is_aggregate_v<RequestShell>);
 
-/// The shell round RequestState, and the only caller of its sink. Spawned and monitored by health; its
+/// The shell round RequestState, and the owner of its outlet. Spawned and monitored by health; its
 /// choices die with it.
 RequestHandle::behavior_type request_actor(RequestHandle::stateful_pointer<RequestShell> self,
                                            RequestSettings settings);

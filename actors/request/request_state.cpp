@@ -62,10 +62,6 @@ void RequestState::on(const ChoiceRefused& event, Effects& effects) {
   on(ended, effects);
 }
 
-void RequestState::on(const ChoiceText& event, Effects& effects) {
-  if (running(event.delta->index) != nullptr) say(SendDelta{event.delta}, effects);
-}
-
 void RequestState::on(const ChoiceEnded& event, Effects& effects) {
   auto* choice = running(event.end.index);
   if (choice == nullptr) return;
@@ -89,10 +85,17 @@ void RequestState::on(const ChoiceDied& event, Effects& effects) {
 
 void RequestState::on(const RequestTimedOut& event, Effects& effects) {
   if (phase_ == Phase::preparing) {
-    fail({RequestError::Kind::unavailable, "the request timed out before its prompt was encoded", "",
-          "timeout"},
-         effects);
-    return;
+    // Its prompt is still being encoded; a time-out ends every request in the same way.
+    choices_.resize(request_->prompts.size() * static_cast<std::size_t>(request_->n));
+    start(effects);
+    for (std::size_t i = 0; i < choices_.size(); ++i) {
+      ChoiceEnd end;
+      end.index = static_cast<std::int32_t>(i);
+      end.reason = FinishReason::timeout;
+      end.stop_details = event.details;
+      end_choice(choices_[i], std::move(end), effects);
+    }
+    return finish_when_ended(effects);
   }
   stop_running(FinishReason::timeout, event.details, effects);  // each choice flushes its text and ends
 }

@@ -30,7 +30,7 @@ struct RequestCrashed {  ///< this actor's own code threw
 struct PauseRequested {};
 struct ResumeRequested {};
 using RequestEvent =
-    std::variant<Prepared, PrepareFailed, ChoiceAccepted, ChoiceRefused, ChoiceText, ChoiceEnded, ChoiceDied,
+    std::variant<Prepared, PrepareFailed, ChoiceAccepted, ChoiceRefused, ChoiceEnded, ChoiceDied,
                  RequestTimedOut, ClientGone, EngineFailing, RequestCrashed, PauseRequested, ResumeRequested>;
 
 struct SpawnChoice {
@@ -41,9 +41,6 @@ struct SpawnChoice {
 };
 struct StartSink {
   ResponseStart start;
-};
-struct SendDelta {
-  std::shared_ptr<const ChoiceDelta> delta;
 };
 struct SendChoiceEnd {
   ChoiceEnd end;
@@ -73,20 +70,20 @@ struct CountEnd {  ///< one choice ended; metrics
   model::FinishReason reason = model::FinishReason::stop;
 };
 struct Close {};  ///< nothing more will happen: the actor ends, and its choices with it
-using RequestEffect =
-    std::variant<SpawnChoice, StartSink, SendDelta, SendChoiceEnd, SendEngineError, FinishSink, FailSink,
-                 StopChoice, PauseSequence, ResumeSequence, CountEnd, Close>;
+using RequestEffect = std::variant<SpawnChoice, StartSink, SendChoiceEnd, SendEngineError, FinishSink,
+                                   FailSink, StopChoice, PauseSequence, ResumeSequence, CountEnd, Close>;
 
-/// One request's life and the only caller of its sink. Owned by the request actor; pure.
+/// One request's life and all that its sink is told but texts, which its choices hand to the Outlet
+/// themselves. Owned by the request actor; pure.
 ///
 ///   Preparing ──Prepared──▶ Admitting ──every choice accepted (or ended)──▶ Streaming ──every choice
 ///   ended──▶ Finished
 ///       └── error, 429, client gone, device lost, time-out
 ///       ──┴──────────────────┴───────────────────────────────▲
 ///
-/// The sink hears fail() alone, or start(), then deltas, exactly one end per choice, an engine error if there
-/// was one, and finish(usage). What choices say while another one still waits for admission is held until
-/// start(), so an error can be an HTTP status. Finished absorbs everything.
+/// The sink hears fail() alone, or start(), exactly one end per choice, an engine error if there was one, and
+/// finish(usage). How a choice ends while another one still waits for admission is held until start() (its
+/// text by the Outlet), so an error can be an HTTP status. Finished absorbs everything.
 class RequestState {
  public:
   enum class Phase { preparing, admitting, streaming, finished };
@@ -107,7 +104,6 @@ class RequestState {
   void on(const PrepareFailed& event, Effects& effects);
   void on(const ChoiceAccepted& event, Effects& effects);
   void on(const ChoiceRefused& event, Effects& effects);
-  void on(const ChoiceText& event, Effects& effects);
   void on(const ChoiceEnded& event, Effects& effects);
   void on(const ChoiceDied& event, Effects& effects);
   void on(const RequestTimedOut& event, Effects& effects);

@@ -78,9 +78,10 @@ SchedulerHandle::behavior_type scheduler_actor(Self self, SchedulerLimits limits
   self->state.health = std::move(health);
   self->set_down_handler([self](const caf::down_msg& down) { forget(self, down.source); });
   return {
+      // Handlers are tried in this order: what comes most often is first.
+      [self](const Acknowledge& message) { on(self, message); },
       [self](const AttachGpuStream& message) { self->state.gpu_stream = message.gpu_stream; },
       [self](const Register& message) { introduce(self, message); },
-      [self](const Acknowledge& message) { on(self, message); },
       [self](const Finish& message) { on(self, message); },
       [self](const Cancel& message) { on(self, message); },
       [self](const Pause& message) { on(self, message); },

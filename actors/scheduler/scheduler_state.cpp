@@ -19,6 +19,7 @@ SchedulerLimits scheduler_limits(const model::ServePlan& plan, std::int32_t max_
   limits.max_queue = max_queue;
   limits.max_batch_size = plan.max_batch_size;
   limits.chunk_width = plan.chunk_width;
+  limits.prompt_logits_rows = plan.prompt_logits_rows;
   limits.block_size = plan.block_size;
   limits.num_pages = plan.num_pages;
   limits.num_state_slots = plan.num_state_slots;
@@ -29,13 +30,14 @@ SchedulerState::SchedulerState(SchedulerLimits limits)
     : limits_(limits), pages_(limits.num_pages), slots_(limits.num_state_slots) {}
 
 std::vector<SchedulerEffect> SchedulerState::step(const SchedulerEvent& event) {
-  Effects answers;
-  std::visit([&](const auto& e) { on(e, answers); }, event);
+  answers_.clear();
+  std::visit([&](const auto& e) { on(e, answers_); }, event);
   admit_waiting();
   Effects effects;
+  effects.reserve(answers_.size() + 1);
   submit_plans(effects);
-  effects.insert(effects.end(), std::make_move_iterator(answers.begin()),
-                 std::make_move_iterator(answers.end()));
+  effects.insert(effects.end(), std::make_move_iterator(answers_.begin()),
+                 std::make_move_iterator(answers_.end()));
   return effects;
 }
 
@@ -43,6 +45,7 @@ void SchedulerState::on(const Register& event, Effects& effects) {
   const auto [place, added] = entries_.try_emplace(
       event.id, Entry{model::SequenceRecord(event.id, *event.prompt, event.limits, event.sampling)});
   if (!added) return;
+  place->second.prompt_logprobs = event.prompt_logprobs;
   auto& record = place->second.record;
   if (early_cancels_.erase(event.id) > 0) {
     record.finish({FinishReason::cancelled, std::nullopt, false});
@@ -129,10 +132,11 @@ void SchedulerState::on(const StepDone& event, Effects& effects) {
                                       " outcomes answers no plan in flight"});
     return;
   }
+  const auto feeds = std::move(in_flight_.front().feeds);
   in_flight_.pop_front();
   pages_.complete(result.number);
   slots_.complete(result.number);
-  for (const auto& outcome : result.outcomes) commit(outcome, effects);
+  for (std::size_t i = 0; i < feeds.size(); ++i) commit(feeds[i], result.outcomes[i], effects);
 }
 
 void SchedulerState::on(const EngineLost&, Effects&) { lost_ = true; }
@@ -146,7 +150,7 @@ SchedulerState::Entry* SchedulerState::current(SequenceId id, model::Epoch token
   return &entry;
 }
 
-void SchedulerState::commit(const model::FeedOutcome& outcome, Effects& effects) {
+void SchedulerState::commit(const FeedInFlight& feed, const model::FeedOutcome& outcome, Effects& effects) {
   const auto place = entries_.find(outcome.id);
   if (place == entries_.end()) return;
   auto& entry = place->second;
@@ -156,11 +160,21 @@ void SchedulerState::commit(const model::FeedOutcome& outcome, Effects& effects)
     effects.emplace_back(ToSequence<StepFailed>{outcome.id, {outcome.done.error()}});
     return;
   }
-  auto committed = entry.record.commit(*outcome.done);
+  const auto& sampled = outcome.done->sampled;
+  std::vector<model::SampledToken> prompt;
+  model::SequenceRecord::Committed committed;
+  if (feed.given == 0) {
+    committed = entry.record.commit(*outcome.done);
+  } else {
+    const auto first_sample = sampled.begin() + std::min<std::ptrdiff_t>(feed.given, std::ssize(sampled));
+    prompt.assign(sampled.begin(), first_sample);
+    committed = entry.record.commit({outcome.done->rows, {first_sample, sampled.end()}});
+  }
   if (committed.end) end(entry, *committed.end);
-  if (committed.accepted.empty()) return;
+  if (committed.accepted.empty() && prompt.empty()) return;
   effects.emplace_back(ToSequence<TokensReady>{
-      outcome.id, {entry.record.token_epoch(), std::move(committed.accepted), committed.end}});
+      outcome.id,
+      {entry.record.token_epoch(), std::move(committed.accepted), committed.end, std::move(prompt)}});
 }
 
 /// Idempotent. Everything the sequence held goes to quarantine until the last plan that names it has
@@ -169,7 +183,7 @@ void SchedulerState::end(Entry& entry, SequenceEnd why) {
   auto& record = entry.record;
   record.finish(why);
   std::erase(queue_, record.id());
-  if (std::erase(active_, record.id()) == 0) return;
+  if (std::erase(active_, &entry) == 0) return;
   pages_.release(record.take_pages(), entry.last_plan);
   slots_.release({record.slot()}, entry.last_plan);
 }
@@ -181,15 +195,14 @@ void SchedulerState::admit_waiting() {
     room.sequences = limits_.max_batch_size - static_cast<std::int32_t>(active_.size());
     room.free_slots = slots_.free();
     room.free_pages = pages_.free();
-    for (const auto id : active_) {
-      const auto& other = entries_.at(id);
-      room.promised_pages += other.reserved_pages - static_cast<std::int32_t>(other.record.pages().size());
+    for (const auto* other : active_) {
+      room.promised_pages += other->reserved_pages - static_cast<std::int32_t>(other->record.pages().size());
     }
     const auto needed = pages_for(entry.record.max_tokens_ever(), limits_.block_size);
     if (!admits(room, needed)) return;
     entry.reserved_pages = needed;
     entry.record.begin(slots_.take(1)->front());
-    active_.push_back(entry.record.id());
+    active_.push_back(&entry);
     queue_.pop_front();
   }
 }
@@ -225,10 +238,10 @@ std::shared_ptr<const model::StepPlan> SchedulerState::next_plan() {
   };
   std::vector<Candidate> candidates;
   candidates.reserve(active_.size());
-  for (const auto id : active_) {
-    const auto& entry = entries_.at(id);
+  for (const auto* active : active_) {
+    const auto& entry = *active;
     const auto& record = entry.record;
-    const auto ahead = ahead_by_id(id);
+    const auto ahead = ahead_by_id(record.id());
     Candidate c;
     c.fed = record.fed() + ahead.rows;
     c.prompt_tokens = record.prompt_tokens();
@@ -237,26 +250,30 @@ std::shared_ptr<const model::StepPlan> SchedulerState::next_plan() {
     const auto sampled = record.generated() + ahead.samples;
     c.samples_allowed = std::min(record.samples_left() - ahead.samples,
                                  entry.acknowledged + limits_.max_tokens_ahead - sampled);
+    c.prompt_logits = entry.prompt_logprobs;
     c.paused = entry.paused;
     c.needs_committed = !record.bans_at(sampled).empty();
     candidates.push_back(c);
   }
 
-  const auto planned = plan_step(candidates, {limits_.chunk_width});
+  const auto planned = plan_step(candidates, {limits_.chunk_width, limits_.prompt_logits_rows});
   if (planned.empty()) return nullptr;
 
   auto plan = std::make_shared<model::StepPlan>();
   plan->number = ++last_number_;
+  plan->feeds.reserve(planned.size());
   PlanInFlight in_flight{plan->number, {}};
-  std::int32_t num_samples = 0;
+  in_flight.feeds.reserve(planned.size());
+  std::int32_t num_rows = 0;  // with logits
   for (const auto& feed : planned) {
-    auto& entry = entries_.at(active_[feed.candidate]);
+    auto& entry = *active_[feed.candidate];
     if (feed.first == 0) plan->resets.push_back(entry.record.slot());
     plan->feeds.push_back(make_feed(entry, feed, ahead_by_id(entry.record.id()), plan->number));
     const std::int32_t samples = feed.samples ? 1 : 0;
+    const auto given = static_cast<std::int32_t>(plan->feeds.back().given.size());
     in_flight.feeds.push_back(
-        {entry.record.id(), entry.record.plan_epoch(), feed.width, samples, num_samples});
-    num_samples += samples;
+        {entry.record.id(), entry.record.plan_epoch(), feed.width, samples, given, num_rows + given});
+    num_rows += given + samples;
   }
   in_flight_.push_back(std::move(in_flight));
   return plan;
@@ -286,9 +303,17 @@ model::Feed SchedulerState::make_feed(Entry& entry, const PlannedFeed& planned, 
     feed.new_pages = *pages_.take(pages_needed - pages_held);  // reserved at admission
     record.grant(feed.new_pages);
   }
-  if (planned.samples) {
-    feed.logits = {planned.width - 1, 1};
+  if (entry.prompt_logprobs && planned.form == kernels::Form::prefill) {
+    const auto next = record.tokens().begin() + planned.first + 1;
+    feed.given.assign(next, next + planned.width - (planned.samples ? 1 : 0));
+  }
+  const auto num_given = static_cast<std::int32_t>(feed.given.size());
+  const std::int32_t num_logits = num_given + (planned.samples ? 1 : 0);
+  if (num_logits > 0) {
+    feed.logits = {planned.width - num_logits, num_logits};
     feed.sampling = record.sampling();
+  }
+  if (planned.samples) {
     feed.bans = record.bans_at(record.generated() + ahead.samples);
   }
   return feed;

@@ -19,6 +19,7 @@ struct SchedulerLimits {
   std::int32_t max_queue = 512;
   std::int32_t max_batch_size = 1;
   std::int32_t chunk_width = 64;
+  std::int32_t prompt_logits_rows = 64;
   std::int32_t block_size = 16;
   std::int32_t num_pages = 0;
   std::int32_t num_state_slots = 0;
@@ -85,6 +86,7 @@ class SchedulerState {
   struct Entry {
     model::SequenceRecord record;
     std::int32_t acknowledged = 0;
+    bool prompt_logprobs = false;
     bool paused = false;
     std::int32_t reserved_pages = 0;
     model::StepNumber last_plan = 0;  ///< the newest plan that names it
@@ -94,7 +96,8 @@ class SchedulerState {
     model::Epoch plan_epoch = 0;
     std::int32_t rows = 0;
     std::int32_t samples = 0;
-    std::int32_t first_sample = 0;  ///< its place among the sampled rows of the plan
+    std::int32_t given = 0;         ///< rows before the samples that speak of prompt tokens
+    std::int32_t first_sample = 0;  ///< the samples' place among the plan's rows with logits
   };
   struct PlanInFlight {
     model::StepNumber number = 0;
@@ -120,7 +123,7 @@ class SchedulerState {
   void on(const EngineLost& event, Effects& effects);
 
   Entry* current(model::SequenceId id, model::Epoch token_epoch);
-  void commit(const model::FeedOutcome& outcome, Effects& effects);
+  void commit(const FeedInFlight& feed, const model::FeedOutcome& outcome, Effects& effects);
   void end(Entry& entry, model::SequenceEnd why);
   void admit_waiting();
   void submit_plans(Effects& effects);
@@ -134,9 +137,10 @@ class SchedulerState {
   model::SlotPool slots_;
   std::unordered_map<model::SequenceId, Entry> entries_;
   std::deque<model::SequenceId> queue_;
-  std::vector<model::SequenceId> active_;  ///< in the order of admission
+  std::vector<Entry*> active_;  ///< in the order of admission; an entry stays where it is
   std::unordered_set<model::SequenceId> early_cancels_;
   std::deque<PlanInFlight> in_flight_;
+  Effects answers_;  ///< of the event under way; kept for its memory
   model::StepNumber last_number_ = 0;
   bool lost_ = false;
 };

@@ -23,12 +23,15 @@ bool has_row_to_feed(const Candidate& c) {
 
 std::vector<PlannedFeed> plan_step(std::span<const Candidate> candidates, Budget budget) {
   std::vector<PlannedFeed> feeds;
+  feeds.reserve(candidates.size());
   auto rows_left = budget.prefill_rows;
+  auto logits_left = budget.prompt_logits_rows;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const auto& c = candidates[i];
     if (c.paused || c.fed >= c.prompt_tokens) continue;
-    const auto width = chunk_width(c, rows_left);
+    const auto width = chunk_width(c, c.prompt_logits ? std::min(rows_left, logits_left) : rows_left);
     if (width == 0) continue;
+    if (c.prompt_logits) logits_left -= width;
     feeds.push_back({i, Form::prefill, c.fed, width, c.fed + width == c.prompt_tokens, false});
     rows_left -= width;
   }

@@ -18,6 +18,7 @@ struct Candidate {
   std::int32_t samples_in_flight = 0;  ///< tokens that plans in flight will sample
   std::int32_t samples_allowed =
       0;  ///< that may still be sampled after those: length limit and the window ahead of the sequence actor
+  bool prompt_logits = false;  ///< every row of its prompt needs logits
   bool paused = false;
   bool needs_committed = false;  ///< its next sample depends on committed tokens (ban, mask): no row while
                                  ///< one of its own is in flight
@@ -35,7 +36,8 @@ struct PlannedFeed {
 };
 
 struct Budget {
-  std::int32_t prefill_rows = 0;  ///< the chunk width: max_prefill_tokens floored to the grid
+  std::int32_t prefill_rows = 0;        ///< the chunk width: max_prefill_tokens floored to the grid
+  std::int32_t prompt_logits_rows = 0;  ///< of them, those that may need logits
 };
 
 constexpr std::int32_t kChunkGrid = 64;

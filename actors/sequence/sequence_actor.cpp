@@ -21,9 +21,7 @@ void perform(Self self, SequenceEffect& effect) {
                  [&](TellRefused& e) {
                    self->send(request, ChoiceRefused{index, std::move(e.error)});
                  },
-                 [&](SendText& e) {
-                   self->send(request, ChoiceText{std::make_shared<const ChoiceDelta>(std::move(e.delta))});
-                 },
+                 [&](SendText& e) { self->state.settings.outlet->delta(std::move(e.delta)); },
                  [&](SendEnd& e) { self->send(request, std::move(e.ended)); },
                  [&](AcknowledgeTokens& e) {
                    self->send(scheduler, Acknowledge{id, e.token_epoch, e.tokens_seen});
@@ -36,8 +34,13 @@ void perform(Self self, SequenceEffect& effect) {
              effect);
 }
 
-void on(Self self, const SequenceEvent& event) {
-  for (auto& effect : self->state.text->step(event)) perform(self, effect);
+/// One list a worker thread, not one a token.
+template <class Event>
+void on(Self self, const Event& event) {
+  thread_local SequenceTextState::Effects effects;
+  effects.clear();
+  self->state.text->step(event, effects);
+  for (auto& effect : effects) perform(self, effect);
 }
 
 void leave(Self self) {
@@ -56,9 +59,9 @@ SequenceHandle::behavior_type sequence_actor(Self self, SequenceSettings setting
   self->set_down_handler([self](const caf::down_msg&) { leave(self); });
   self->send(self->state.settings.scheduler, self->state.settings.registration);
   return {
+      [self](const TokensReady& message) { on(self, message); },  // first: handlers are tried in this order
       [self](const Accepted& message) { on(self, message); },
       [self](const Refused& message) { on(self, message); },
-      [self](const TokensReady& message) { on(self, message); },
       [self](const StepFailed& message) { on(self, message); },
       [](const Declined&) {},  // it asks for nothing that can be declined
       [](const Captured&) {},

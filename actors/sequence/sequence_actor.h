@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "actors/handles.h"
+#include "actors/request/outlet.h"
 #include "actors/sequence/sequence_state.h"
 
 namespace actors {
@@ -10,6 +11,7 @@ namespace actors {
 struct SequenceSettings {
   Register registration;
   TextSettings text;
+  std::shared_ptr<Outlet> outlet;  ///< where its text goes
   RequestHandle request;
   SchedulerHandle scheduler;
 };

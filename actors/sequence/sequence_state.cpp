@@ -28,8 +28,7 @@ SequenceTextState::SequenceTextState(TextSettings settings)
 
 std::vector<SequenceEffect> SequenceTextState::step(const SequenceEvent& event) {
   Effects effects;
-  if (ended_) return effects;  // a last token may race the end
-  std::visit([&](const auto& e) { on(e, effects); }, event);
+  std::visit([&](const auto& e) { step(e, effects); }, event);
   return effects;
 }
 
@@ -42,7 +41,16 @@ void SequenceTextState::on(const Refused& event, Effects& effects) {
 
 void SequenceTextState::on(const TokensReady& event, Effects& effects) {
   if (event.token_epoch != token_epoch_) return;
+  prompt_.insert(prompt_.end(), event.prompt.begin(), event.prompt.end());
+  if (event.tokens.empty() && !event.end) return;  // a prompt that is being read
   ChoiceDelta delta;
+  echo(delta);
+  if (!settings_.generates) {
+    if (!event.end) effects.emplace_back(FinishSequence{token_epoch_, 1});
+    send(std::move(delta), effects);
+    end({settings_.index, model::FinishReason::length, {}, ""}, "", effects);
+    return;
+  }
   for (std::size_t i = 0; i < event.tokens.size(); ++i) {
     const bool is_last = i + 1 == event.tokens.size();
     const bool is_stop_token = is_last && event.end && event.end->stop_token;
@@ -69,6 +77,7 @@ void SequenceTextState::on(const TokensReady& event, Effects& effects) {
 
 void SequenceTextState::on(const StepFailed& event, Effects& effects) {
   ChoiceDelta delta;
+  echo(delta);
   flush(delta);
   send(std::move(delta), effects);
   end({settings_.index, model::finish_reason(event.error), {}, ""}, event.error.what, effects);
@@ -77,6 +86,7 @@ void SequenceTextState::on(const StepFailed& event, Effects& effects) {
 void SequenceTextState::on(const EndChoice& event, Effects& effects) {
   effects.emplace_back(CancelSequence{});
   ChoiceDelta delta;
+  echo(delta);
   flush(delta);
   send(std::move(delta), effects);
   end({settings_.index, event.reason, {}, event.details}, "", effects);
@@ -86,22 +96,42 @@ std::optional<std::string> SequenceTextState::push(const model::SampledToken& to
                                                    ChoiceDelta& delta) {
   ++tokens_seen_;
   ++undecided_tokens_;
-  TokenDelta seen;
-  seen.token = token.token;
-  seen.logprob = token.logprob;
-  seen.top = token.top;
-  if (settings_.tokenizer != nullptr) seen.bytes = settings_.tokenizer->bytes(token.token);
-  delta.tokens.push_back(std::move(seen));
+  delta.tokens.push_back(seen(token.token));
+  delta.tokens.back().logprob = token.logprob;
+  delta.tokens.back().top = token.top;
   if (!detokenizer_ || !with_text) return std::nullopt;
 
-  const auto text = detokenizer_->push(token.token);
-  if (tokens_seen_ <= settings_.min_tokens) {
-    split(text, delta);
-    return std::nullopt;
-  }
-  auto piece = stop_matcher_.push(text);
+  auto piece = stop_matcher_.push(detokenizer_->push(token.token), occurrence());
   split(piece.text, delta);
   return std::move(piece.matched);
+}
+
+/// Once, before everything else that the choice says.
+void SequenceTextState::echo(ChoiceDelta& delta) {
+  if (!settings_.echo) return;
+  const Echo echo = *std::exchange(settings_.echo, std::nullopt);
+  delta.text = echo.text;
+  if (!echo.logprobs) return;
+  for (std::size_t i = 0; i < echo.ids->size(); ++i) {
+    delta.tokens.push_back(seen((*echo.ids)[i]));
+    if (i == 0 || i > prompt_.size()) continue;
+    delta.tokens.back().logprob = prompt_[i - 1].logprob;
+    delta.tokens.back().top = std::move(prompt_[i - 1].top);
+  }
+  delta.echoed = static_cast<std::int32_t>(echo.ids->size());
+  prompt_.clear();
+}
+
+TokenDelta SequenceTextState::seen(model::TokenId token) const {
+  TokenDelta seen;
+  seen.token = token;
+  if (settings_.tokenizer != nullptr) seen.bytes = settings_.tokenizer->bytes(token);
+  return seen;
+}
+
+model::text::StopMatcher::Occurrence SequenceTextState::occurrence() const {
+  using Occurrence = model::text::StopMatcher::Occurrence;
+  return tokens_seen_ <= settings_.min_tokens ? Occurrence::is_text : Occurrence::ends_text;
 }
 
 void SequenceTextState::split(std::string_view text, ChoiceDelta& delta) {
@@ -120,7 +150,7 @@ void SequenceTextState::take(model::text::ReasoningSplitter::Piece piece, Choice
 /// text.
 void SequenceTextState::flush(ChoiceDelta& delta) {
   if (!detokenizer_) return;
-  auto rest = stop_matcher_.push(detokenizer_->finish());
+  auto rest = stop_matcher_.push(detokenizer_->finish(), occurrence());
   split(rest.text, delta);
   if (!rest.matched) split(stop_matcher_.finish(), delta);
   take(splitter_.finish(), delta);

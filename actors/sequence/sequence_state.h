@@ -15,6 +15,12 @@
 
 namespace actors {
 
+/// The prompt that a choice begins with.
+struct Echo {
+  std::string text;
+  std::shared_ptr<const std::vector<model::TokenId>> ids;
+  bool logprobs = false;  ///< of its tokens: they come with the first generated one
+};
 /// What one choice's text is made with.
 struct TextSettings {
   std::int32_t index = 0;                                   ///< of the choice
@@ -22,7 +28,9 @@ struct TextSettings {
   bool skip_special_tokens = true;
   std::vector<std::string> stop;
   bool include_stop = false;
-  std::int32_t min_tokens = 0;  ///< stop strings are looked for in the text after as many tokens
+  std::int32_t min_tokens = 0;  ///< a stop string that ends within so many tokens is text
+  std::optional<Echo> echo;
+  bool generates = true;  ///< else what is sampled is dropped: the prompt alone was asked for
   model::text::ReasoningSplitter::Start reasoning = model::text::ReasoningSplitter::Start::disabled;
 };
 
@@ -61,22 +69,30 @@ class SequenceTextState {
  public:
   explicit SequenceTextState(TextSettings settings);
 
-  std::vector<SequenceEffect> step(const SequenceEvent& event);
+  using Effects = std::vector<SequenceEffect>;
+  Effects step(const SequenceEvent& event);
+  /// The same for an event that need not be copied, into a list that is kept.
+  template <class Event>
+  void step(const Event& event, Effects& effects) {
+    if (!ended_) on(event, effects);  // a last token may race the end
+  }
 
   bool ended() const { return ended_; }
   model::Epoch token_epoch() const { return token_epoch_; }
   std::int32_t tokens_seen() const { return tokens_seen_; }
 
  private:
-  using Effects = std::vector<SequenceEffect>;
   void on(const Accepted&, Effects& effects);
   void on(const Refused& event, Effects& effects);
   void on(const TokensReady& event, Effects& effects);
   void on(const StepFailed& event, Effects& effects);
   void on(const EndChoice& event, Effects& effects);
 
+  void echo(ChoiceDelta& delta);
   /// Adds one token to the delta; the stop string when its text completes one.
   std::optional<std::string> push(const model::SampledToken& token, bool with_text, ChoiceDelta& delta);
+  TokenDelta seen(model::TokenId token) const;
+  model::text::StopMatcher::Occurrence occurrence() const;
   void split(std::string_view text, ChoiceDelta& delta);
   void flush(ChoiceDelta& delta);
   void send(ChoiceDelta delta, Effects& effects);
@@ -85,6 +101,7 @@ class SequenceTextState {
 
   TextSettings settings_;
   std::optional<model::text::Detokenizer> detokenizer_;
+  std::vector<model::SampledToken> prompt_;  ///< how likely each prompt token but the first was
   model::text::StopMatcher stop_matcher_;
   model::text::ReasoningSplitter splitter_;
   model::Epoch token_epoch_ = 0;

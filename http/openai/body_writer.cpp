@@ -31,7 +31,9 @@ void BodyWriter::delta(const actors::ChoiceDelta& delta) {
   FinishedChoice& choice = answer_.choices[place];
   choice.text += delta.text;
   choice.reasoning += delta.reasoning;
+  if (!format_->needs_tokens()) return;
   choice.tokens.insert(choice.tokens.end(), delta.tokens.begin(), delta.tokens.end());
+  choice.echoed += delta.echoed;
 }
 
 void BodyWriter::end_choice(const actors::ChoiceEnd& end) {

@@ -11,7 +11,7 @@
 namespace http::openai {
 
 /// A request's answer as one JSON body, written when it is complete. A choice that ended with an error makes
-/// the whole a 500. Called by the request actor alone; if that dies, the destructor answers 500.
+/// the whole a 500. Called by one thread at a time; if the request's actor dies, the destructor answers 500.
 class BodyWriter final : public actors::ResponseSink {
  public:
   BodyWriter(std::unique_ptr<ResponseFormat> format, std::int32_t num_choices,

@@ -49,7 +49,7 @@ model::Result<ParsedRequest, model::RequestError> parse_chat_request(std::string
   Fields fields(document->root());
   ParsedRequest parsed;
   parsed.generate = std::make_shared<actors::GenerateRequest>();
-  read_shared_fields(fields, context, parsed);
+  read_shared_fields(fields, context, 1, parsed);
   read_logprobs(fields, parsed.generate->sampling);
   read_tool_fields(fields);
   read_modalities(fields);
@@ -67,6 +67,8 @@ model::Result<ParsedRequest, model::RequestError> parse_chat_request(std::string
   }
   parsed.generate->split_reasoning = true;
   parsed.generate->prompts.emplace_back(std::move(chat));
+  check_choices(fields, context, *parsed.generate);
+  if (fields.error()) return *fields.error();
   return parsed;
 }
 

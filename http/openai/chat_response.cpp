@@ -30,7 +30,7 @@ void ChatFormat::append_logprobs(std::string& out, const std::vector<actors::Tok
   for (const auto& token : tokens) {
     if (&token != tokens.data()) out += ',';
     out += '{';
-    append_logprob(out, token.bytes, token.token, token.logprob);
+    append_logprob(out, token.bytes, token.token, token.logprob.value_or(0.0F));
     out += R"(,"top_logprobs":[)";
     for (const auto& other : token.top) {
       if (&other != token.top.data()) out += ',';
@@ -61,7 +61,7 @@ std::string ChatFormat::whole(const WholeAnswer& answer) {
     append_end(out, choice.end);
     if (options_.return_token_ids) {
       out += R"(,"token_ids":)";
-      append_token_ids(out, choice.tokens);
+      append_token_ids(out, choice.tokens, choice.echoed);
     }
     out += '}';
   }
@@ -88,11 +88,14 @@ std::string ChatFormat::first_chunk(std::int32_t index, const std::vector<model:
   return out;
 }
 
-std::string ChatFormat::delta_chunk(const actors::ChoiceDelta& delta, const std::string& usage) {
-  const bool tokens = !delta.tokens.empty() && (num_logprobs_ >= 0 || options_.return_token_ids);
-  if (delta.text.empty() && delta.reasoning.empty() && !tokens) return "";
-  std::string out = opening(chunk_object());
-  out += R"("choices":[{"index":)" + std::to_string(delta.index) + R"(,"delta":{)";
+bool ChatFormat::append_delta_chunk(std::string& out, const actors::ChoiceDelta& delta,
+                                    const std::string& usage) {
+  const bool tokens = !delta.tokens.empty() && needs_tokens();
+  if (delta.text.empty() && delta.reasoning.empty() && !tokens) return false;
+  out += chunk_opening();
+  out += R"("choices":[{"index":)";
+  out += std::to_string(delta.index);
+  out += R"(,"delta":{)";
   if (!delta.reasoning.empty()) {
     out += R"("reasoning_content":)";
     append_json_string(out, delta.reasoning);
@@ -105,7 +108,7 @@ std::string ChatFormat::delta_chunk(const actors::ChoiceDelta& delta, const std:
   out += R"(},"logprobs":)";
   append_logprobs(out, delta.tokens);
   close_delta(out, delta, usage);
-  return out;
+  return true;
 }
 
 }  // namespace http::openai

@@ -34,9 +34,9 @@ void read_prompt(Fields& fields, const RequestContext& context, std::vector<acto
   }
 }
 
-void read_unserved(Fields& fields) {
-  if (fields.boolean("echo").value_or(false)) fields.refuse_unsupported("echo");
-  if (fields.integer("best_of", 1, 16).value_or(1) > 1) fields.refuse_unsupported("best_of");
+void read_unserved(Fields& fields, std::int32_t n) {
+  // Choosing among more answers than are given is not served; as many as are given is no choice.
+  if (fields.integer("best_of", 1, 16).value_or(n) != n) fields.refuse_unsupported("best_of");
   if (fields.string("suffix")) fields.refuse_unsupported("suffix");
 }
 
@@ -49,17 +49,16 @@ model::Result<ParsedRequest, model::RequestError> parse_completion_request(std::
   Fields fields(document->root());
   ParsedRequest parsed;
   parsed.generate = std::make_shared<actors::GenerateRequest>();
-  read_shared_fields(fields, context, parsed);
+  read_shared_fields(fields, context, 0, parsed);
   read_prompt(fields, context, parsed.generate->prompts);
-  read_unserved(fields);
+  read_unserved(fields, parsed.generate->n);
   if (const auto top = fields.integer("logprobs", 0, kMaxTopLogprobs)) {
     parsed.generate->sampling.num_logprobs = static_cast<std::int32_t>(*top);
   }
-  const std::size_t choices = parsed.generate->prompts.size() * static_cast<std::size_t>(parsed.generate->n);
-  if (choices > kMaxChoices) {
-    fields.refuse("prompt", "prompts times n are " + std::to_string(choices) + " choices; at most " +
-                                std::to_string(kMaxChoices) + " are served.");
-  }
+  parsed.generate->echo = fields.boolean("echo").value_or(false);
+  if (parsed.generate->max_tokens == 0 && !parsed.generate->echo)
+    fields.refuse("max_tokens", "max_tokens of 0 needs echo: true; else it has to be at least 1.");
+  check_choices(fields, context, *parsed.generate);
   if (fields.error()) return *fields.error();
   return parsed;
 }

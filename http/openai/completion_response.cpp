@@ -33,9 +33,14 @@ void CompletionFormat::append_logprobs(std::string& out, const std::vector<actor
       for (std::string* list : {&out, &values, &tops, &offsets}) *list += ',';
     }
     append_json_string(out, shown_token(token.bytes, token.token));
-    append_float(values, token.logprob);
     offsets += std::to_string(offset);
     offset += num_code_points(token.bytes);
+    if (!token.logprob) {
+      values += "null";
+      tops += "null";
+      continue;
+    }
+    append_float(values, *token.logprob);
     tops += '{';
     std::unordered_set<std::string> shown;  // a name given twice would be read as one
     const auto show = [&](std::string name, model::TokenId id, float logprob) {
@@ -53,7 +58,7 @@ void CompletionFormat::append_logprobs(std::string& out, const std::vector<actor
     }
     // The sampled token is always listed, so there may be one more than asked for.
     if (!sampled_among_them && !token.top.empty())
-      show(shown_token(token.bytes, token.token), token.token, token.logprob);
+      show(shown_token(token.bytes, token.token), token.token, *token.logprob);
     tops += '}';
   }
   out += R"(],"token_logprobs":[)" + values + R"(],"top_logprobs":[)" + tops + R"(],"text_offset":[)" +
@@ -75,7 +80,7 @@ std::string CompletionFormat::whole(const WholeAnswer& answer) {
     append_end(out, choice.end);
     if (options_.return_token_ids) {
       out += R"(,"token_ids":)";
-      append_token_ids(out, choice.tokens);
+      append_token_ids(out, choice.tokens, choice.echoed);
       const std::size_t prompt = i / static_cast<std::size_t>(n_);
       if (prompt < answer.prompt_ids.size()) {
         out += R"(,"prompt_token_ids":)";
@@ -101,19 +106,21 @@ std::string CompletionFormat::first_chunk(std::int32_t index, const std::vector<
   return out;
 }
 
-std::string CompletionFormat::delta_chunk(const actors::ChoiceDelta& delta, const std::string& usage) {
-  const bool tokens = !delta.tokens.empty() && (num_logprobs_ >= 0 || options_.return_token_ids);
-  const std::string text = delta.reasoning + delta.text;
-  if (text.empty() && !tokens) return "";
-  std::string out = opening(chunk_object());
-  out += R"("choices":[{"index":)" + std::to_string(delta.index) + R"(,"text":)";
-  append_json_string(out, text);
+bool CompletionFormat::append_delta_chunk(std::string& out, const actors::ChoiceDelta& delta,
+                                          const std::string& usage) {
+  const bool tokens = !delta.tokens.empty() && needs_tokens();
+  if (delta.text.empty() && delta.reasoning.empty() && !tokens) return false;
+  out += chunk_opening();
+  out += R"("choices":[{"index":)";
+  out += std::to_string(delta.index);
+  out += R"(,"text":)";
+  append_json_string(out, delta.reasoning.empty() ? delta.text : delta.reasoning + delta.text);
   out += R"(,"logprobs":)";
   const auto place = static_cast<std::size_t>(delta.index);
   if (offsets_.size() <= place) offsets_.resize(place + 1);
   append_logprobs(out, delta.tokens, offsets_[place]);
   close_delta(out, delta, usage);
-  return out;
+  return true;
 }
 
 }  // namespace http::openai

@@ -11,7 +11,8 @@ class CompletionFormat final : public ResponseFormat {
   std::string whole(const WholeAnswer& answer) override;
   std::string first_chunk(std::int32_t index, const std::vector<model::TokenId>& prompt_ids,
                           const std::string& usage) override;
-  std::string delta_chunk(const actors::ChoiceDelta& delta, const std::string& usage) override;
+  bool append_delta_chunk(std::string& out, const actors::ChoiceDelta& delta,
+                          const std::string& usage) override;
 
  private:
   const char* chunk_object() const override { return "text_completion"; }

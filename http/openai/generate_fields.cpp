@@ -16,10 +16,10 @@ constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 
 /// Served by no build yet, or meaningless here: silence would answer something else than was asked.
 constexpr std::string_view kUnsupported[] = {
-    "structured_outputs",     "guided_json",      "guided_regex",         "guided_choice",
-    "guided_grammar",         "reasoning_effort", "repetition_detection", "functions",
-    "function_call",          "prompt_logprobs",  "use_beam_search",      "kv_transfer_params",
-    "truncate_prompt_tokens", "logits_processors"};
+    "structured_outputs", "guided_json",          "guided_regex",       "guided_choice",
+    "guided_grammar",     "repetition_detection", "functions",          "function_call",
+    "prompt_logprobs",    "use_beam_search",      "kv_transfer_params", "truncate_prompt_tokens",
+    "logits_processors"};
 
 void read_temperature(Fields& fields, const RequestContext& context, model::SamplingParams& sampling) {
   const auto asked = fields.number("temperature", 0.0, 2.0);
@@ -39,7 +39,6 @@ void read_sampling(Fields& fields, const RequestContext& context, model::Samplin
     sampling.top_p = defaults.top_p.value_or(1.0F);
     sampling.top_k = defaults.top_k.value_or(0);
     sampling.min_p = defaults.min_p.value_or(0.0F);
-    sampling.repetition_penalty = defaults.repetition_penalty.value_or(1.0F);
   }
   sampling.top_p = fields.number("top_p", 0.0, 1.0, Fields::Bound::above).value_or(sampling.top_p);
   sampling.min_p = fields.number("min_p", 0.0, 1.0).value_or(sampling.min_p);
@@ -47,8 +46,8 @@ void read_sampling(Fields& fields, const RequestContext& context, model::Samplin
     sampling.top_k = std::max(0, static_cast<std::int32_t>(*top_k));
   sampling.presence_penalty = fields.number("presence_penalty", -2.0, 2.0).value_or(0.0F);
   sampling.frequency_penalty = fields.number("frequency_penalty", -2.0, 2.0).value_or(0.0F);
-  sampling.repetition_penalty =
-      fields.number("repetition_penalty", 0.01, 100.0).value_or(sampling.repetition_penalty);
+  // The model's own penalty is not taken over: none is applied that the request does not set.
+  sampling.repetition_penalty = fields.number("repetition_penalty", 0.01, 100.0).value_or(1.0F);
   sampling.seed = fields.seed("seed").value_or(context.fresh_seed);
 }
 
@@ -112,8 +111,9 @@ void read_stops(Fields& fields, const RequestContext& context, actors::GenerateR
   }
 }
 
-void read_limits(Fields& fields, const RequestContext& context, actors::GenerateRequest& generate) {
-  const auto old_name = fields.integer("max_tokens", 1, kMaxInt);
+void read_limits(Fields& fields, const RequestContext& context, std::int64_t least_max_tokens,
+                 actors::GenerateRequest& generate) {
+  const auto old_name = fields.integer("max_tokens", least_max_tokens, kMaxInt);
   const auto new_name = fields.integer("max_completion_tokens", 1, kMaxInt);
   if (const auto budget = new_name ? new_name : old_name)
     generate.max_tokens = static_cast<std::int32_t>(*budget);
@@ -123,6 +123,7 @@ void read_limits(Fields& fields, const RequestContext& context, actors::Generate
                                     std::to_string(*generate.max_tokens) + " tokens.");
   }
   generate.n = static_cast<std::int32_t>(fields.integer("n", 1, 16).value_or(1));
+  generate.overlength = context.overlength;
   generate.timeout = context.request_timeout;
   if (const auto seconds = fields.number("timeout", 0.0, 1e6, Fields::Bound::above)) {
     const std::chrono::milliseconds asked(
@@ -157,6 +158,17 @@ void read_response_format(Fields& fields) {
 
 }  // namespace
 
+void check_choices(Fields& fields, const RequestContext& context, const actors::GenerateRequest& generate) {
+  const auto choices = static_cast<std::int64_t>(generate.prompts.size()) * generate.n;
+  auto most = static_cast<std::int64_t>(kMaxChoices);
+  if (context.max_sequences > 0) most = std::min(most, context.max_sequences);
+  if (choices <= most) return;
+  const bool several = generate.prompts.size() > 1;
+  fields.refuse(generate.n > 1 ? "n" : "prompt",
+                (several ? "prompts times n are " : "n asks for ") + std::to_string(choices) +
+                    " choices; this server takes at most " + std::to_string(most) + " at once.");
+}
+
 void read_model_name(Fields& fields, const actors::ServedModel& served) {
   const auto name = fields.string("model");
   if (!name || std::find(served.names.begin(), served.names.end(), *name) != served.names.end()) return;
@@ -181,11 +193,12 @@ std::vector<model::TokenId> read_token_ids(Fields& fields, const Json& list, con
   return ids;
 }
 
-void read_shared_fields(Fields& fields, const RequestContext& context, ParsedRequest& parsed) {
+void read_shared_fields(Fields& fields, const RequestContext& context, std::int64_t least_max_tokens,
+                        ParsedRequest& parsed) {
   actors::GenerateRequest& generate = *parsed.generate;
   generate.id = context.request_id;
   read_model_name(fields, *context.served);
-  read_limits(fields, context, generate);
+  read_limits(fields, context, least_max_tokens, generate);
   read_sampling(fields, context, generate.sampling);
   read_logit_bias(fields, context.served->config.vocab_size, generate.sampling);
   read_stops(fields, context, generate);

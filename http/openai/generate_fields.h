@@ -19,6 +19,8 @@ struct RequestContext {
   SamplingDefaults sampling_defaults = SamplingDefaults::model;
   std::optional<std::chrono::milliseconds> request_timeout;  ///< none: no limit
   std::string default_template_kwargs;                       ///< JSON object, or ""
+  actors::Overlength overlength = actors::Overlength::clamp;
+  std::int64_t max_sequences = 0;  ///< that a server takes at once, running and waiting; 0: no limit
   std::string request_id;
   std::uint64_t fresh_seed = 0;  ///< for a request that gives none
 };
@@ -38,7 +40,11 @@ struct ParsedRequest {
 
 /// Fields that chat and completions share: model, sampling, limits, stops, stream options; those that are not
 /// served are refused by name.
-void read_shared_fields(Fields& fields, const RequestContext& context, ParsedRequest& parsed);
+void read_shared_fields(Fields& fields, const RequestContext& context, std::int64_t least_max_tokens,
+                        ParsedRequest& parsed);
+
+/// Refuses more choices than one request may have, or than this server could ever take at once.
+void check_choices(Fields& fields, const RequestContext& context, const actors::GenerateRequest& generate);
 
 /// 404 unless the model is ours; an absent name is ours.
 void read_model_name(Fields& fields, const actors::ServedModel& served);

@@ -13,6 +13,8 @@ using model::text::append_json_string;
 
 constexpr std::array<std::string_view, 5> kRoles = {"system", "developer", "user", "assistant", "tool"};
 
+constexpr std::array<std::string_view, 6> kEfforts = {"none", "minimal", "low", "medium", "high", "xhigh"};
+
 /// The text of a content: a string, or parts of type text joined.
 std::string joined_content(Fields& fields, const Json& content, const std::string& path) {
   if (content.is(Json::Kind::string)) return std::string(content.text);
@@ -152,10 +154,18 @@ std::string read_tools(Fields& fields) {
 
 std::string read_template_kwargs(Fields& fields, const std::string& defaults) {
   const Json* kwargs = fields.find("chat_template_kwargs", Json::Kind::object);
-  const auto thinking = fields.boolean("enable_thinking");
-  if (kwargs == nullptr && !thinking) return defaults;
+  auto thinking = fields.boolean("enable_thinking");
+  const auto effort = fields.string("reasoning_effort");
+  if (effort && std::find(kEfforts.begin(), kEfforts.end(), *effort) == kEfforts.end()) {
+    fields.refuse("reasoning_effort",
+                  "reasoning_effort has to be none, minimal, low, medium, high or xhigh.");
+  }
+  if (effort == "none" && !thinking) thinking = false;
+  if (kwargs == nullptr && !thinking && !effort) return defaults;
   std::string out = "{";
-  const auto overruled = [&](std::string_view name) { return thinking && name == "enable_thinking"; };
+  const auto overruled = [&](std::string_view name) {
+    return (thinking && name == "enable_thinking") || (effort && name == "reasoning_effort");
+  };
   // The operator's own text was checked at start-up; a name given twice is read as its last.
   if (defaults.size() > 2) out += defaults.substr(1, defaults.size() - 2);
   for (std::size_t i = 0; kwargs != nullptr && i < kwargs->items.size(); ++i) {
@@ -166,6 +176,10 @@ std::string read_template_kwargs(Fields& fields, const std::string& defaults) {
   if (thinking) {
     append_member(out, "enable_thinking");
     out += *thinking ? "true" : "false";
+  }
+  if (effort) {
+    append_member(out, "reasoning_effort");
+    append_json_string(out, *effort);
   }
   out += '}';
   return out;

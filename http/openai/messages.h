@@ -14,8 +14,8 @@ std::string read_messages(Fields& fields);
 /// `tools` as JSON text, "" when absent or empty; each has to be an object with a function of a name.
 std::string read_tools(Fields& fields);
 
-/// chat_template_kwargs with the operator's defaults below it and enable_thinking above it; "" when there is
-/// none.
+/// chat_template_kwargs with the operator's defaults below it, enable_thinking and reasoning_effort above it;
+/// "" when there is none. An effort of "none" turns thinking off unless enable_thinking says otherwise.
 std::string read_template_kwargs(Fields& fields, const std::string& defaults);
 
 }  // namespace http::openai

@@ -44,7 +44,7 @@ void ResponseFormat::close_delta(std::string& out, const actors::ChoiceDelta& de
   out += R"(,"finish_reason":null)";
   if (options_.return_token_ids) {
     out += R"(,"token_ids":)";
-    append_token_ids(out, delta.tokens);
+    append_token_ids(out, delta.tokens, delta.echoed);
   }
   out += "}]";
   append_usage_member(out, usage);
@@ -90,10 +90,11 @@ void ResponseFormat::append_ids(std::string& out, const std::vector<model::Token
   out += ']';
 }
 
-void ResponseFormat::append_token_ids(std::string& out, const std::vector<actors::TokenDelta>& tokens) {
+void ResponseFormat::append_token_ids(std::string& out, const std::vector<actors::TokenDelta>& tokens,
+                                      std::int32_t echoed) {
   std::vector<model::TokenId> ids;
   ids.reserve(tokens.size());
-  for (const auto& token : tokens) ids.push_back(token.token);
+  for (auto i = static_cast<std::size_t>(echoed); i < tokens.size(); ++i) ids.push_back(tokens[i].token);
   append_ids(out, ids);
 }
 

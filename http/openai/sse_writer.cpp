@@ -5,7 +5,14 @@
 
 namespace http::openai {
 
-std::string sse_event(const std::string& json) { return "data: " + json + "\n\n"; }
+namespace {
+
+constexpr const char* kEventBegin = "data: ";
+constexpr const char* kEventEnd = "\n\n";
+
+}  // namespace
+
+std::string sse_event(const std::string& json) { return kEventBegin + json + kEventEnd; }
 
 SseWriter::SseWriter(std::unique_ptr<ResponseFormat> format, std::int32_t num_choices, std::int32_t n,
                      std::shared_ptr<Exchange> exchange)
@@ -62,7 +69,11 @@ void SseWriter::delta(const actors::ChoiceDelta& delta) {
   const auto place = static_cast<std::size_t>(delta.index);
   if (state_ != State::streaming || place >= ended_.size() || ended_[place]) return;
   completion_tokens_[place] = std::max(completion_tokens_[place], delta.completion_tokens);
-  send(format_->delta_chunk(delta, running_usage()));
+  thread_local std::string event;  // of this worker thread: in its cache, and no memory of a stream's own
+  event = kEventBegin;
+  if (!format_->append_delta_chunk(event, delta, running_usage())) return;
+  event += kEventEnd;
+  exchange_->send(event);
 }
 
 void SseWriter::end_choice(const actors::ChoiceEnd& end) {

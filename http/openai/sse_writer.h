@@ -16,8 +16,8 @@ std::string sse_event(const std::string& json);  ///< `data: {json}\n\n`
 inline constexpr const char* kSseDone = "data: [DONE]\n\n";
 
 /// A request's answer as server-sent events. The stream is opened by `start`, so whatever is refused before
-/// is a plain HTTP status. Called by the request actor alone; if that dies, the destructor ends what is open,
-/// as an error.
+/// is a plain HTTP status. Called by one thread at a time; if the request's actor dies, the destructor ends
+/// what is open, as an error.
 class SseWriter final : public actors::ResponseSink {
  public:
   SseWriter(std::unique_ptr<ResponseFormat> format, std::int32_t num_choices, std::int32_t n,

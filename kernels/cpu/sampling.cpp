@@ -298,6 +298,11 @@ void sample_row(const SampleArgs& args, std::int64_t r) {
     out.finite = 0;
     return;
   }
+  if (p.given_token >= 0) {
+    out.token = p.given_token;
+    if (p.num_logprobs >= 0) write_logprobs(raw, vocab, p.num_logprobs, out);
+    return;
+  }
   const float* logits = raw;
   float* scratch = args.scratch.row(Rows{r});
   if (p.num_biases > 0 || p.num_bans > 0 || has_penalty(p)) {
@@ -349,6 +354,7 @@ const char* broken_param(const SampleArgs& args, const RowSampling& p) {
   const std::int64_t vocab = args.logits.cols.n;
   if (p.slot < 0 || p.slot >= args.ids.rows.n) return "slot";
   if (p.position < 0) return "position";
+  if (p.given_token >= vocab) return "given token";
   if (!within(p.first_bias, p.num_biases, args.biases.size.n)) return "biases";
   if (!within(p.first_ban, p.num_bans, args.bans.size.n)) return "bans";
   for (std::int32_t i = 0; i < p.num_biases; ++i) {

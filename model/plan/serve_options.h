@@ -41,6 +41,7 @@ struct ServeOptions {
   std::string default_chat_template_kwargs;  ///< JSON object
 
   int max_queue = 512;
+  bool reject_overlength = false;  ///< prompt + max_tokens beyond the capacity: refused instead of clamped
   double request_timeout = 300.0;  ///< 0: off
   double step_deadline = 30.0;
   double fatal_grace = 2.0;

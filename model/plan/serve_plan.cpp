@@ -160,6 +160,7 @@ void derive_counts(const ModelConfig& config, ServePlan& plan) {
   plan.max_step_rows = step_rows(plan);
   plan.pages_per_sequence = static_cast<std::int32_t>(gpu::ceil_div(plan.max_seq_len, plan.block_size));
   plan.num_state_slots = plan.max_batch_size;
+  plan.prompt_logits_rows = kGrid;  // the narrowest chunk: their logits are a step's largest scratch
   if (config.indexer) {
     const std::int32_t ratio = config.indexer->ratio;
     plan.sparse_selection_bound = config.indexer->bound();
@@ -173,6 +174,34 @@ void derive_counts(const ModelConfig& config, ServePlan& plan) {
     const auto rows = static_cast<std::uint64_t>(plan.max_batch_tokens) *
                       static_cast<std::uint64_t>(config.ple->num_heads());
     plan.ple_cache_slots = static_cast<std::int64_t>(std::bit_ceil(rows));
+  }
+}
+
+/// What the operator set in place of a derived capacity: below the floor nothing could hold, and no request
+/// is to find that out.
+void override_counts(const ModelConfig& config, const PlanOptions& options, ServePlan& plan,
+                     Violations& violations) {
+  if (options.qsa_max_tokens && config.indexer) {
+    violations.require(*options.qsa_max_tokens >= plan.max_seq_len,
+                       "--qsa-max-tokens is " + std::to_string(*options.qsa_max_tokens) +
+                           ": the index holds one sequence; --max-seq-len " +
+                           std::to_string(plan.max_seq_len) + " is needed");
+    plan.qsa_tokens = *options.qsa_max_tokens;
+  }
+  if (!config.ple) return;
+  if (options.ple_max_tokens) {
+    violations.require(*options.ple_max_tokens >= plan.max_batch_tokens,
+                       "--ple-max-tokens is " + std::to_string(*options.ple_max_tokens) +
+                           ": --max-prefill-tokens and --max-batch-size bring up to " +
+                           std::to_string(plan.max_batch_tokens) + " tokens a step; as many are needed");
+    plan.ple_tokens = *options.ple_max_tokens;
+  }
+  if (options.ple_cache_slots) {
+    const auto rows = std::int64_t{plan.max_batch_tokens} * config.ple->num_heads();
+    violations.require(*options.ple_cache_slots >= rows,
+                       "--ple-cache-slots is " + std::to_string(*options.ple_cache_slots) +
+                           ": a step reads " + std::to_string(rows) + " rows; as many are needed");
+    plan.ple_cache_slots = *options.ple_cache_slots;
   }
 }
 
@@ -232,6 +261,7 @@ Result<ServePlan, LoadError> derive_serve_plan(const ModelConfig& config, const 
   if (!computable(plan))
     return violations.take();  // nothing can be derived from them; all others are derived and checked too
   derive_counts(config, plan);
+  override_counts(config, options, plan, violations);
   plan.arena_bytes = step_arena_bytes(config, plan);
   derive_memory(config, options, facts, plan, violations);
   if (!violations.none()) return violations.take();
@@ -254,6 +284,7 @@ std::string to_json(const ServePlan& plan) {
   add("pages_per_sequence", plan.pages_per_sequence);
   add("num_pages", plan.num_pages);
   add("num_state_slots", plan.num_state_slots);
+  add("prompt_logits_rows", plan.prompt_logits_rows);
   add("vocab_size", plan.vocab_size);
   add("sparse_selection_bound", plan.sparse_selection_bound);
   add("qsa_tokens", plan.qsa_tokens);

@@ -16,6 +16,9 @@ struct PlanOptions {
   std::optional<std::int32_t> max_prefill_tokens;  ///< default 512 / 8192
   std::int32_t block_size = 16;
   std::optional<std::int64_t> kv_cache_tokens;
+  std::optional<std::int32_t> ple_max_tokens;  ///< these three override what is derived, not below its floor
+  std::optional<std::int64_t> ple_cache_slots;
+  std::optional<std::int32_t> qsa_max_tokens;
   double gpu_memory_utilization = 0.85;
   std::optional<gpu::Bytes> weight_bytes;  ///< default: the config's weights as bf16
   std::int32_t num_drafts = 0;             ///< 0: speculation off
@@ -37,6 +40,7 @@ struct ServePlan {
   std::int32_t pages_per_sequence = 0;
   std::int32_t num_pages = 0;
   std::int32_t num_state_slots = 0;
+  std::int32_t prompt_logits_rows = 0;  ///< prompt rows a step may tell the likelihood of
   std::int32_t vocab_size = 0;
   std::int32_t sparse_selection_bound = 0;  ///< 0: no selection in this model
   std::int32_t qsa_tokens = 0;              ///< index capacity per sequence

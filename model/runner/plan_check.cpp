@@ -80,10 +80,16 @@ Problem check_sampling(const Feed& feed, const ServePlan& limits) {
     if (!known(token)) return "logit_bias token id " + str(token) + " is not in the vocabulary";
   for (const TokenId token : feed.bans)
     if (!known(token)) return "banned token id " + str(token) + " is not in the vocabulary";
+  if (std::ssize(feed.given) > rows.count)
+    return str(std::ssize(feed.given)) + " given tokens for " + str(rows.count) + " logits rows";
+  for (const TokenId token : feed.given)
+    if (!known(token)) return "given token id " + str(token) + " is not in the vocabulary";
   // The rows of one call are sampled at once, and each writes its token where the next one would count it.
+  // Given tokens are known ones: they are where they belong already.
   const bool penalised = sampling.presence_penalty != 0.0F || sampling.frequency_penalty != 0.0F ||
                          sampling.repetition_penalty != 1.0F;
-  if (rows.count > 1 && penalised) return "penalties over several rows of one feed cannot be executed";
+  if (rows.count - std::ssize(feed.given) > 1 && penalised)
+    return "penalties over several rows of one feed cannot be executed";
   return std::nullopt;
 }
 

@@ -110,8 +110,10 @@ void StepBatch::add_sampling(const Feed& feed) {
   row.first_ban = static_cast<std::int32_t>(row_bans_.size());
   row_bans_.insert(row_bans_.end(), feed.bans.begin(), feed.bans.end());
   const auto num_bans = static_cast<std::int32_t>(feed.bans.size());
+  const auto num_given = static_cast<std::int32_t>(feed.given.size());
   for (std::int32_t r = 0; r < feed.logits.count; ++r) {
     row.position = feed.first + feed.logits.first + r + 1;
+    row.given_token = r < num_given ? feed.given[static_cast<std::size_t>(r)] : -1;
     // Bans speak of one position, the one that is sampled last.
     row.num_bans = r + 1 == feed.logits.count ? num_bans : 0;
     row_sampling_.push_back(row);

@@ -10,7 +10,7 @@ StepLimits step_limits(const ServePlan& plan) {
   limits.rows = plan.max_step_rows;
   limits.prefill_rows = plan.chunk_width;
   limits.feeds = plan.num_state_slots;
-  limits.logits_rows = plan.max_batch_size * (1 + plan.num_drafts);
+  limits.logits_rows = plan.max_batch_size * (1 + plan.num_drafts) + plan.prompt_logits_rows;
   limits.new_pages = std::int64_t{plan.num_state_slots} * plan.pages_per_sequence;
   return limits;
 }

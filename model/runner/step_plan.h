@@ -47,9 +47,11 @@ struct Feed {
   std::vector<TokenId> known;  ///< the ids to feed
   std::optional<RowRef> from_step_in_flight;
   std::int32_t num_drafts = 0;
-  std::vector<PageId> new_pages;   ///< appended to the slot's page table before the step
-  RowRange logits;                 ///< each such row is sampled
-  SamplingRef sampling;            ///< set when logits.count > 0
+  std::vector<PageId> new_pages;  ///< appended to the slot's page table before the step
+  RowRange logits;                ///< each such row is sampled …
+  std::vector<TokenId> given;  ///< … but the first of them, whose next token is known: they say how likely
+                               ///< that was
+  SamplingRef sampling;        ///< set when logits.count > 0
   std::int32_t prompt_tokens = 0;  ///< where generated ids begin (penalties)
   std::vector<TokenId> bans;       ///< for the sampled position
   MaskRef mask;

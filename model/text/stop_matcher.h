@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,7 +10,8 @@ namespace model::text {
 
 /// Finds the first of several stop strings in text that arrives in pieces, across piece boundaries, and never
 /// lets out a prefix of one. The earliest occurrence by its end wins; of those that end together, the one
-/// that begins first. A value: copyable, part of HostState.
+/// that begins first. Every byte is looked at once (Knuth-Morris-Pratt), however repetitive text and stop
+/// strings are. A value: copyable, part of HostState.
 class StopMatcher {
  public:
   StopMatcher() = default;
@@ -19,13 +21,22 @@ class StopMatcher {
     std::string text;                    ///< may be sent now
     std::optional<std::string> matched;  ///< the stop string that ended the text; nothing after it counts
   };
-  Piece push(std::string_view text);
+  /// What an occurrence that ends in this piece means.
+  enum class Occurrence { ends_text, is_text };
+  Piece push(std::string_view text, Occurrence occurrence = Occurrence::ends_text);
   /// No more text comes: what was held back is let out.
   std::string finish();
   std::size_t held_bytes() const { return held_.size(); }
 
  private:
-  std::vector<std::string> stops_;
+  struct Stop {
+    std::string text;
+    std::vector<std::size_t> border;  ///< [i]: longest proper prefix of text that ends at i
+  };
+  void forget();
+
+  std::shared_ptr<const std::vector<Stop>> stops_;  ///< null: none; copies share it
+  std::vector<std::size_t> matched_;                ///< by stop: how much of it the text so far ends with
   bool include_stop_ = false;
   std::string held_;
 };

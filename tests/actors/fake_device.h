@@ -87,8 +87,15 @@ class FakeDevice {
     model::FeedDone done;
     done.rows = static_cast<std::int32_t>(known.size());
     if (feed.logits.count > 0) {
-      expect(feed.logits.count == 1 && feed.logits.first == done.rows - 1, "the last row is sampled", feed);
+      const auto given = static_cast<std::int32_t>(feed.given.size());
+      expect(feed.logits.first == done.rows - feed.logits.count, "the last rows have logits", feed);
       expect(feed.sampling != nullptr, "sampling parameters come with the row", feed);
+      for (const auto token : feed.given) {
+        samples.push_back(token);
+        done.sampled.push_back({token, -1.0F, {}});
+      }
+      if (given == feed.logits.count) return {feed.id, feed.plan_epoch, std::move(done)};
+      expect(feed.logits.count == given + 1, "one row is sampled", feed);
       const auto token = sampler_(slot.fed, feed);
       expect(std::find(feed.bans.begin(), feed.bans.end(), token) == feed.bans.end(), "no banned token",
              feed);
@@ -104,8 +111,8 @@ class FakeDevice {
       expect(end <= feed.prompt_tokens, "prefill form is for prompt positions", feed);
       expect(feed.first % 64 == 0, "a chunk begins on the grid", feed);
       expect(end % 64 == 0 || end == feed.prompt_tokens, "a chunk ends on the grid or with the prompt", feed);
-      expect((feed.logits.count == 1) == (end == feed.prompt_tokens), "only the last prompt row is sampled",
-             feed);
+      const auto sampled = feed.logits.count - static_cast<std::int32_t>(feed.given.size());
+      expect((sampled == 1) == (end == feed.prompt_tokens), "only the last prompt row is sampled", feed);
     } else {
       expect(feed.first >= feed.prompt_tokens && rows == 1, "decode form is one generated position", feed);
       expect(feed.logits.count == 1, "a decode row is sampled", feed);

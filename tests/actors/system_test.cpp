@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "actors/encoder/encode_queue.h"
 #include "actors/request/prepare.h"
 #include "tests/actors/fake_device.h"
 #include "tests/actors/fakes.h"
@@ -211,14 +212,46 @@ TEST(System, ALongTextIsEncodedAwayAndRefusedByItsLength) {
 TEST(System, EncodeAnswersFromAnotherThread) {
   Server server;
   std::promise<std::pair<std::thread::id, std::size_t>> done;
-  server.system().engine().encode(std::make_shared<const Prompt>(TextPrompt{"abc"}), [&](auto encoded) {
-    done.set_value({std::this_thread::get_id(), encoded->ids.size()});
-  });
+  server.system().engine().encode(std::make_shared<const Prompt>(TextPrompt{"abc"}), make_unwanted(),
+                                  [&](auto encoded) {
+                                    done.set_value({std::this_thread::get_id(), encoded->ids.size()});
+                                  });
   auto answer = done.get_future();
   ASSERT_EQ(answer.wait_for(60s), std::future_status::ready);
   const auto [thread, size] = answer.get();
   EXPECT_NE(thread, std::this_thread::get_id());
   EXPECT_EQ(size, 3U);
+}
+
+TEST(System, TextsBeyondTheQueueAreRefusedAndOneThatNobodyWaitsForIsNotEncoded) {
+  Server::Settings settings;
+  settings.options.max_queue = 1;  // beside the one in work
+  Server server(settings);
+  auto& engine = server.system().engine();
+  const auto text = std::make_shared<const Prompt>(TextPrompt{"abc"});
+  std::promise<void> begun, goes_on;
+  engine.encode(text, make_unwanted(), [&](auto) {
+    begun.set_value();
+    goes_on.get_future().wait_for(60s);
+  });
+  ASSERT_EQ(begun.get_future().wait_for(60s), std::future_status::ready);
+  std::atomic<bool> encoded = false;
+  const auto left = make_unwanted();
+  engine.encode(text, left, [&](auto) { encoded = true; });
+  std::optional<model::RequestError> refused;
+  engine.encode(text, make_unwanted(), [&](auto answer) { refused = answer.error(); });
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->kind, model::RequestError::Kind::overloaded);
+  *left = true;
+  goes_on.set_value();
+  const auto served = std::make_shared<std::atomic<bool>>(false);
+  EXPECT_TRUE(server.await([&] {
+    engine.encode(text, make_unwanted(), [served](const auto& answer) {
+      if (answer.ok()) *served = true;
+    });
+    return served->load();
+  }));
+  EXPECT_FALSE(encoded);
 }
 
 TEST(System, AnExceptionWhileEncodingIsAnsweredAndTheServerGoesOn) {
@@ -227,7 +260,7 @@ TEST(System, AnExceptionWhileEncodingIsAnsweredAndTheServerGoesOn) {
   model::text::ChatInput chat;
   chat.messages_json = "throw";
   std::promise<model::RequestError> done;
-  server.system().engine().encode(std::make_shared<const Prompt>(chat),
+  server.system().engine().encode(std::make_shared<const Prompt>(chat), make_unwanted(),
                                   [&](auto encoded) { done.set_value(encoded.error()); });
   auto answer = done.get_future();
   ASSERT_EQ(answer.wait_for(5s), std::future_status::ready);

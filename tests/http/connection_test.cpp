@@ -245,6 +245,9 @@ TEST(Connection, RefusesATooLongHead) {
   Client client(server.port());
   client.send("GET /health HTTP/1.1\r\nHost: t\r\nX-Long: " + std::string(40'000, 'a') + "\r\n\r\n");
   EXPECT_EQ(client.read().status, 431);
+  Client target(server.port());
+  target.send("GET /" + std::string(40'000, 'a') + " HTTP/1.1\r\nHost: t\r\n\r\n");
+  EXPECT_EQ(target.read().status, 414);
 }
 
 TEST(Connection, BoundsWhatAChunkedBodyCarriesBesideItsBytes) {
@@ -291,6 +294,15 @@ TEST(Connection, RefusesRequestsThatGiveTheirLengthInTwoWays) {
       "Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
       "Transfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n",
       "Content-Length : 3\r\n\r\nabc",
+      "Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n",
+      "X: a\r\n\tContent-Length: 3\r\n\r\nabc",
+      "X: a\nContent-Length: 3\r\n\r\nabc",
+      "Content-Length: 3\n\nabc",
+      "X: a\rContent-Length: 3\r\n\r\nabc",
+      "Transfer-Encoding: chunked\r\n\r\n3\nabc\n0\n\n",
+      "Transfer-Encoding: chunked\r\n\r\n3\r\nabc0\r\n\r\n",
+      "Transfer-Encoding: chunked\r\n\r\n0x3\r\nabc\r\n0\r\n\r\n",
+      "Transfer-Encoding: chunked\r\n\r\n 3\r\nabc\r\n0\r\n\r\n",
   };
   for (const char* head : heads) {
     Client client(server.port());
@@ -356,11 +368,13 @@ TEST(Connection, JoinsEventsThatWaitIntoOneChunk) {
   exchange.send("b");
   exchange.close_stream();
   EXPECT_EQ(*wakes, 1);
-  const auto news = exchange.take();
+  ConnectionExchange::News news;
+  exchange.take(news);
   EXPECT_EQ(news.bytes, "ab");
   EXPECT_TRUE(news.ended);
   exchange.send("c");
-  EXPECT_EQ(exchange.take().bytes, "");
+  exchange.take(news);
+  EXPECT_EQ(news.bytes, "");
 }
 
 TEST(Connection, HearsOfWhatComesWhileItCannotTakeIt) {

@@ -27,7 +27,7 @@ class FakeEngine final : public actors::Engine {
   void client_gone(Ticket ticket) override { note("gone", ticket); }
   void pause(Ticket ticket) override { note("pause", ticket); }
   void resume(Ticket ticket) override { note("resume", ticket); }
-  void encode(std::shared_ptr<const actors::Prompt> prompt,
+  void encode(std::shared_ptr<const actors::Prompt> prompt, std::shared_ptr<const std::atomic<bool>>,
               std::function<void(model::Result<Encoded, model::RequestError>)> done) override {
     if (const auto* text = std::get_if<actors::TextPrompt>(prompt.get())) {
       done(Encoded{text->text, std::vector<model::TokenId>(text->text.begin(), text->text.end())});

@@ -86,6 +86,19 @@ TEST(Json, NamesTheValueThatIsWrong) {
   EXPECT_EQ(Document::parse(R"({"temperature":NaN})").error().param, "temperature");
 }
 
+TEST(Json, FindsTheLastOfANameInObjectsOfEverySize) {
+  for (const int size : {1, 63, 64, 65, 5000}) {
+    std::string text = "{\"twice\":-1";
+    for (int i = 0; i < size; ++i)
+      text += ",\"k" + std::to_string(i * 7919 % size) + "\":" + std::to_string(i);
+    const auto document = Document::parse(text + ",\"twice\":-2}");
+    ASSERT_TRUE(document.ok());
+    EXPECT_EQ(document->root().find("twice")->text, "-2");
+    EXPECT_EQ(document->root().find("k0")->text, "0");
+    for (const char* none : {"", "a", "k", "k9999999", "zz"}) EXPECT_EQ(document->root().find(none), nullptr);
+  }
+}
+
 TEST(Json, BoundsDepthAndNumberOfValues) {
   const auto nested = [](std::size_t depth) {
     return "{\"x\":" + std::string(depth, '[') + std::string(depth, ']') + "}";

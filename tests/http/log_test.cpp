@@ -4,6 +4,7 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 namespace http {
@@ -23,6 +24,21 @@ TEST(Log, APathCannotAddALine) {
   log_request(request, 404, 0.0);
   spdlog::set_default_logger(before);
   EXPECT_EQ(out.str(), "request id-1 GET /a?request id-2?[2J 404 in 0.000 s\n");
+}
+
+TEST(Log, AJsonLineSaysWhoseRequestItIsAbout) {
+  std::ostringstream out;
+  spdlog::logger logger("test", std::make_shared<spdlog::sinks::ostream_sink_st>(out));
+  logger.set_formatter(log_formatter("json"));
+  for (const char* line : {"request a:1/b: it \"failed\"", "request id-2 ended", "draining"}) {
+    out.str("");
+    logger.info(line);
+    const auto json = nlohmann::json::parse(out.str());
+    EXPECT_EQ(json.at("message"), line);
+    EXPECT_EQ(json.at("level"), "info");
+    const std::string id = json.value("request_id", "none");
+    EXPECT_EQ(id, line[0] == 'd' ? "none" : line[8] == 'a' ? "a:1/b" : "id-2");
+  }
 }
 
 }  // namespace

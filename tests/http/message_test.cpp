@@ -31,6 +31,15 @@ TEST(Message, LetsNoValueAddAField) {
             "id\r\nA: bSet-Cookie: c\r\nConnection: close\r\n\r\n");
 }
 
+TEST(Message, KnowsAHeadThatReadsInOneWayOnly) {
+  EXPECT_TRUE(is_plain_head("GET / HTTP/1.1\r\nA: b\tc\r\nB: \xc3\xa9\r\n\r\n"));
+  EXPECT_TRUE(is_plain_head("\r\nGET / HTTP/1.1\r\n\r\n"));
+  for (const std::string wrong : {"A: b\r\n c\r\n\r\n", "A: b\r\n\tc\r\n\r\n", "A: b\nB: c\r\n\r\n",
+                                  "A: b\rB: c\r\n\r\n", "A: b\x01\r\n\r\n", "A: b\x7f\r\n\r\n", "A: b\r"})
+    EXPECT_FALSE(is_plain_head(wrong)) << wrong;
+  EXPECT_FALSE(is_plain_head(std::string_view("A: \0\r\n\r\n", 8)));
+}
+
 TEST(Message, FindsFieldsInAnyCase) {
   Request request;
   request.headers = {{"X-One", "1"}, {"x-one", "2"}};

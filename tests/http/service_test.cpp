@@ -13,7 +13,7 @@ class Recorder final : public Exchange {
  public:
   void respond(Response response) override { whole = std::move(response); }
   void open_stream(Response response) override { whole = std::move(response); }
-  void send(std::string) override {}
+  void send(std::string_view) override {}
   void close_stream() override {}
   void watch(Flow) override {}
   Response whole{0};

@@ -43,6 +43,18 @@ TEST(Prepare, MaxTokensIsClampedToTheRoom) {
   }
 }
 
+TEST(Prepare, MaxTokensBeyondTheRoomIsRefusedWhereItMayNotBeClamped) {
+  const auto served = testing::small_model();
+  const auto room = served->plan.max_seq_len - 200;
+  const std::vector<model::TokenId> ids(200, 1);
+  EXPECT_TRUE(admit_prompt(*served, ids, room, Overlength::reject).ok());
+  EXPECT_TRUE(admit_prompt(*served, ids, std::nullopt, Overlength::reject).ok());
+  const auto refused = admit_prompt(*served, ids, room + 1, Overlength::reject);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, "context_length_exceeded");
+  EXPECT_EQ(refused.error().param, "max_tokens");
+}
+
 TEST(Prepare, TheSmallestCapacityIsNamed) {
   auto served = testing::small_model();
   served->plan.num_pages = 4;  // 64 tokens

@@ -27,12 +27,6 @@ Prepared prepared(std::size_t prompts = 1) {
   }
   return p;
 }
-ChoiceText text(std::int32_t index, std::string words) {
-  auto delta = std::make_shared<ChoiceDelta>();
-  delta->index = index;
-  delta->text = std::move(words);
-  return {delta};
-}
 ChoiceEnded ended(std::int32_t index, FinishReason reason, std::int32_t tokens = 3, std::string error = "") {
   return {{index, reason, {}, ""}, tokens, 1, std::move(error)};
 }
@@ -47,7 +41,6 @@ std::vector<std::string> words(const std::vector<RequestEffect>& effects) {
               return "spawn " + std::to_string(e.index) + " seed " + std::to_string(e.seed);
             },
             [](const StartSink&) { return std::string("start"); },
-            [](const SendDelta& e) { return "delta " + e.delta->text; },
             [](const SendChoiceEnd& e) {
               return "end " + std::to_string(e.end.index) + " " + std::string(to_string(e.end.reason));
             },
@@ -85,7 +78,6 @@ TEST(RequestState, OneChoiceFromPromptToUsage) {
   EXPECT_EQ(words(state.step(prepared())), (Words{"spawn 0 seed 100"}));
   EXPECT_EQ(state.phase(), Phase::admitting);
   EXPECT_EQ(words(state.step(ChoiceAccepted{0})), (Words{"start"}));
-  EXPECT_EQ(words(state.step(text(0, "a"))), (Words{"delta a"}));
   EXPECT_EQ(words(state.step(ended(0, FinishReason::stop))),
             (Words{"count stop", "end 0 stop", "finish 2+3", "close"}));
   EXPECT_EQ(state.phase(), Phase::finished);
@@ -101,9 +93,8 @@ TEST(RequestState, NothingIsSaidBeforeEveryChoiceWasAccepted) {
   RequestState state(request(2));
   state.step(prepared());
   EXPECT_TRUE(state.step(ChoiceAccepted{0}).empty());
-  EXPECT_TRUE(state.step(text(0, "early")).empty());
   EXPECT_EQ(words(state.step(ended(0, FinishReason::length))), (Words{"count length"}));
-  EXPECT_EQ(words(state.step(ChoiceAccepted{1})), (Words{"start", "delta early", "end 0 length"}));
+  EXPECT_EQ(words(state.step(ChoiceAccepted{1})), (Words{"start", "end 0 length"}));
   EXPECT_EQ(words(state.step(ended(1, FinishReason::length))),
             (Words{"count length", "end 1 length", "finish 2+6", "close"}));
 }
@@ -128,7 +119,6 @@ TEST(RequestState, AnEngineErrorEndsItsChoiceAndIsToldOnceBeforeFinish) {
   auto state = in(Phase::streaming, 2);
   EXPECT_EQ(words(state.step(ended(0, FinishReason::error, 1, "nan"))),
             (Words{"count error", "end 0 error"}));
-  EXPECT_EQ(words(state.step(text(1, "b"))), (Words{"delta b"}));
   EXPECT_EQ(words(state.step(ended(1, FinishReason::stop))),
             (Words{"count stop", "end 1 stop", "engine_error nan engine_error", "finish 2+4", "close"}));
 }
@@ -155,7 +145,8 @@ TEST(RequestState, ATimeOutLetsEachChoiceEndItself) {
     EXPECT_EQ(words(state.step(ended(1, FinishReason::timeout))).back(), "close");
   }
   auto state = in(Phase::preparing);
-  EXPECT_EQ(words(state.step(RequestTimedOut{""})), (Words{"fail timeout", "close"}));
+  EXPECT_EQ(words(state.step(RequestTimedOut{""})),
+            (Words{"start", "count timeout", "end 0 timeout", "finish 0+0", "close"}));
 }
 
 TEST(RequestState, AClientThatLeftIsAnAbortAndHearsNothing) {
@@ -213,10 +204,17 @@ TEST(RequestState, ClampedMaxTokensAreToldTheSmallest) {
 TEST(RequestState, FinishedAbsorbsEverything) {
   auto state = in(Phase::streaming);
   state.step(ClientGone{});
-  const RequestEvent events[] = {prepared(),           PrepareFailed{},   ChoiceAccepted{0},
-                                 ChoiceRefused{0, {}}, text(0, "x"),      ended(0, FinishReason::stop),
-                                 ChoiceDied{0, ""},    RequestTimedOut{}, ClientGone{},
-                                 EngineFailing{},      RequestCrashed{},  PauseRequested{},
+  const RequestEvent events[] = {prepared(),
+                                 PrepareFailed{},
+                                 ChoiceAccepted{0},
+                                 ChoiceRefused{0, {}},
+                                 ended(0, FinishReason::stop),
+                                 ChoiceDied{0, ""},
+                                 RequestTimedOut{},
+                                 ClientGone{},
+                                 EngineFailing{},
+                                 RequestCrashed{},
+                                 PauseRequested{},
                                  ResumeRequested{}};
   for (const auto& event : events) EXPECT_TRUE(state.step(event).empty()) << event.index();
 }
@@ -224,9 +222,8 @@ TEST(RequestState, FinishedAbsorbsEverything) {
 TEST(RequestState, WordsOfUnknownOrEndedChoicesAreDropped) {
   auto state = in(Phase::streaming, 2);
   state.step(ended(0, FinishReason::stop));
-  EXPECT_TRUE(state.step(text(0, "late")).empty());
   EXPECT_TRUE(state.step(ended(0, FinishReason::stop)).empty());
-  EXPECT_TRUE(state.step(text(7, "foreign")).empty());
+  EXPECT_TRUE(state.step(ended(7, FinishReason::stop)).empty());
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ class SchedulerHarness {
     bool accepted = false;
     std::optional<model::RequestError> refused;
     std::vector<model::TokenId> tokens;
+    std::vector<model::TokenId> prompt;  ///< told of, with their likelihood
     std::optional<model::SequenceEnd> end;
     std::optional<model::StepError> failed;
     std::vector<Declined> declined;
@@ -94,6 +95,7 @@ class SchedulerHarness {
                      auto& heard = listeners[e.id];
                      EXPECT_FALSE(heard.end.has_value()) << "tokens after the end of " << e.id;
                      for (const auto& token : e.message.tokens) heard.tokens.push_back(token.token);
+                     for (const auto& token : e.message.prompt) heard.prompt.push_back(token.token);
                      heard.end = e.message.end;
                    },
                    [&](const ToSequence<StepFailed>& e) { listeners[e.id].failed = e.message.error; },

@@ -32,6 +32,30 @@ TEST(SchedulerState, ASequenceIsAcceptedFedAndEndsByLength) {
   EXPECT_EQ(h.state().load().running, 0);
 }
 
+TEST(SchedulerState, TheLikelihoodOfAPromptIsAskedForInChunksAndToldApartFromWhatIsGenerated) {
+  SchedulerHarness h(small_limits());
+  auto registration = SchedulerHarness::registration(1, 100, 3);
+  std::vector<model::TokenId> prompt;
+  for (model::TokenId i = 0; i < 100; ++i) prompt.push_back(i + 1);
+  registration.prompt = std::make_shared<const std::vector<model::TokenId>>(prompt);
+  registration.prompt_logprobs = true;
+  h.send(registration);
+  ASSERT_EQ(h.plans().size(), 1U);
+  const auto& first = h.plans()[0]->feeds[0];
+  EXPECT_EQ(first.known.size(), 64U);
+  EXPECT_EQ(first.logits.first, 0);
+  EXPECT_EQ(first.logits.count, 64);
+  EXPECT_EQ(first.given, std::vector<model::TokenId>(prompt.begin() + 1, prompt.begin() + 65));
+  h.finish_step();
+  const auto& second = h.plans()[0]->feeds[0];
+  EXPECT_EQ(second.known.size(), 36U);
+  EXPECT_EQ(second.logits.count, 36);
+  EXPECT_EQ(second.given, std::vector<model::TokenId>(prompt.begin() + 65, prompt.end()));
+  h.run();
+  EXPECT_EQ(h.listeners[1].prompt, std::vector<model::TokenId>(prompt.begin() + 1, prompt.end()));
+  EXPECT_EQ(h.listeners[1].tokens.size(), 3U);
+}
+
 TEST(SchedulerState, TheNextPlanLeavesBeforeTheTokensOfTheLast) {
   SchedulerHarness h(small_limits());
   h.add(1, 3, 4);

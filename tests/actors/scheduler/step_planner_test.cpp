@@ -50,6 +50,22 @@ TEST(StepPlanner, ChunksEndOnTheGridUnlessTheyEndThePrompt) {
   }
 }
 
+TEST(StepPlanner, PromptsThatNeedLogitsShareTheRowsThatMayHaveThem) {
+  auto told = prompt(300);
+  told.prompt_logits = true;
+  const Candidate candidates[] = {told, told, prompt(300)};
+  const auto feeds = plan_step(candidates, {256, 64});
+  ASSERT_EQ(feeds.size(), 2U);
+  EXPECT_EQ(feeds[0].candidate, 0U);
+  EXPECT_EQ(feeds[0].width, 64);
+  EXPECT_EQ(feeds[1].candidate, 2U);
+  EXPECT_EQ(feeds[1].width, 192);
+  auto tail = told;
+  tail.fed = 256;  // 44 rows are left, and 20 for the next one are no chunk
+  const Candidate two[] = {tail, told};
+  EXPECT_EQ(plan_step(two, {256, 64}).size(), 1U);
+}
+
 TEST(StepPlanner, AOneTokenPromptTailIsPrefillForm) {
   const Candidate candidates[] = {prompt(65, 64)};
   EXPECT_EQ(plan_step(candidates, {64})[0].form, Form::prefill);

@@ -111,6 +111,76 @@ TEST(SequenceState, StopStringsCountFromMinTokensOn) {
   EXPECT_EQ(run(s, {tokens("abcbd")}).text, "abc");
 }
 
+TEST(SequenceState, AStopStringThatBeginsWithinMinTokensAndEndsAfterThemCounts) {
+  auto s = settings({"bcd"});
+  s.min_tokens = 3;
+  const auto o = run(s, {tokens("abcdef")});
+  EXPECT_EQ(o.text, "a");
+  ASSERT_EQ(o.ends.size(), 1U);
+  EXPECT_EQ(std::get<std::string>(o.ends[0].end.stop_reason), "bcd");
+  EXPECT_EQ(o.ends[0].completion_tokens, 4);
+}
+
+Echo echo_of(std::string_view prompt, bool logprobs) {
+  return {std::string(prompt),
+          std::make_shared<const std::vector<model::TokenId>>(prompt.begin(), prompt.end()), logprobs};
+}
+
+TEST(SequenceState, AnEchoedPromptComesOnceBeforeItsAnswerAndIsNotCounted) {
+  auto s = settings({"x"});
+  s.echo = echo_of("xy", false);
+  const auto o = run(s, {tokens("a"), tokens("bx")});
+  EXPECT_EQ(o.text, "xyab");  // a stop string in the prompt is no stop
+  EXPECT_EQ(o.ids.size(), 3U);
+  EXPECT_EQ(o.ends[0].completion_tokens, 3);
+}
+
+TEST(SequenceState, AnEchoedPromptHasTheLikelihoodOfEachTokenButItsFirst) {
+  auto s = settings();
+  s.echo = echo_of("abc", true);
+  SequenceTextState state(s);
+  TokensReady first;
+  first.prompt = {{'b', -1.0F, {{'z', -0.5F}}}};
+  EXPECT_TRUE(state.step(first).empty());  // the prompt is still being read
+  auto second = tokens("d");
+  second.prompt = {{'c', -2.0F, {}}};
+  const auto effects = state.step(second);
+  ASSERT_EQ(effects.size(), 1U);
+  const auto& delta = std::get<SendText>(effects[0]).delta;
+  EXPECT_EQ(delta.text, "abcd");
+  EXPECT_EQ(delta.echoed, 3);
+  EXPECT_EQ(delta.completion_tokens, 1);
+  ASSERT_EQ(delta.tokens.size(), 4U);
+  EXPECT_FALSE(delta.tokens[0].logprob);
+  EXPECT_EQ(delta.tokens[1].logprob, -1.0F);
+  EXPECT_EQ(delta.tokens[1].top.at(0).token, 'z');
+  EXPECT_EQ(delta.tokens[2].logprob, -2.0F);
+  EXPECT_EQ(delta.tokens[3].logprob, -0.5F);
+}
+
+TEST(SequenceState, WhatIsSampledIsDroppedWhenThePromptAloneWasAskedFor) {
+  for (const bool ended : {false, true}) {
+    auto s = settings();
+    s.echo = echo_of("ab", true);
+    s.generates = false;
+    const auto o =
+        run(s, {tokens("q", ended ? std::optional(model::SequenceEnd{FinishReason::stop, 'q', false})
+                                  : std::nullopt)});
+    EXPECT_EQ(o.text, "ab");
+    EXPECT_EQ(o.ids.size(), 2U);
+    ASSERT_EQ(o.ends.size(), 1U);
+    EXPECT_EQ(o.ends[0].end.reason, FinishReason::length);
+    EXPECT_EQ(o.ends[0].completion_tokens, 0);
+    EXPECT_EQ(o.finished.size(), ended ? 0U : 1U);
+  }
+}
+
+TEST(SequenceState, AnEchoedPromptComesEvenWhenNothingIsGenerated) {
+  auto s = settings();
+  s.echo = echo_of("ab", false);
+  EXPECT_EQ(run(s, {EndChoice{FinishReason::timeout, "request timeout"}}).text, "ab");
+}
+
 TEST(SequenceState, IncludeStopKeepsTheStringAndTheStopTokensText) {
   auto s = settings({"bc"});
   s.include_stop = true;

@@ -181,6 +181,8 @@ TEST(ChatRequest, NamesTheFieldThatIsWrong) {
       {R"("response_format":{"type":"xml"})", "response_format.type"},
       {R"("chat_template_kwargs":[])", "chat_template_kwargs"},
       {R"("enable_thinking":"no")", "enable_thinking"},
+      {R"("reasoning_effort":"much")", "reasoning_effort"},
+      {R"("reasoning_effort":3)", "reasoning_effort"},
       {R"("ignore_eos":0)", "ignore_eos"},
   };
   for (const auto& [fields, param] : cases) {
@@ -200,7 +202,6 @@ TEST(ChatRequest, RefusesWhatIsNotServedByName) {
       {R"("response_format":{"type":"json_object"})", "response_format"},
       {R"("response_format":{"type":"json_schema","json_schema":{}})", "response_format"},
       {R"("structured_outputs":{"regex":"a"})", "structured_outputs"},
-      {R"("reasoning_effort":"low")", "reasoning_effort"},
       {R"("repetition_detection":{})", "repetition_detection"},
       {R"("functions":[])", "functions"},
       {R"("echo":true)", "echo"},
@@ -276,6 +277,13 @@ TEST(ChatRequest, LaysTemplateKwargsOverTheOperators) {
   Given given;
   EXPECT_EQ(chat_of(given.chat("")).kwargs_json, "");
   EXPECT_EQ(chat_of(given.chat(R"("enable_thinking":false)")).kwargs_json, R"({"enable_thinking":false})");
+  EXPECT_EQ(chat_of(given.chat(R"("reasoning_effort":"low")")).kwargs_json, R"({"reasoning_effort":"low"})");
+  EXPECT_EQ(
+      chat_of(given.chat(R"("reasoning_effort":"none","chat_template_kwargs":{"reasoning_effort":"high"})"))
+          .kwargs_json,
+      R"({"enable_thinking":false,"reasoning_effort":"none"})");
+  EXPECT_EQ(chat_of(given.chat(R"("reasoning_effort":"none","enable_thinking":true)")).kwargs_json,
+            R"({"enable_thinking":true,"reasoning_effort":"none"})");
   EXPECT_EQ(chat_of(given.chat(
                         R"("chat_template_kwargs":{"a":1.0,"enable_thinking":true},"enable_thinking":false)"))
                 .kwargs_json,
@@ -315,7 +323,7 @@ TEST(SamplingDefaults, ComeFromTheModelUnlessToldOtherwise) {
   EXPECT_EQ(models.top_p, 0.9F);
   EXPECT_EQ(models.top_k, 20);
   EXPECT_EQ(models.min_p, 0.1F);
-  EXPECT_EQ(models.repetition_penalty, 1.2F);
+  EXPECT_EQ(models.repetition_penalty, 1.0F);  // no penalty that the request does not set
   const auto asked = given.chat(R"("temperature":0,"top_k":-1,"top_p":1,"min_p":0,"repetition_penalty":1)")
                          ->generate->sampling;
   EXPECT_EQ(asked.temperature, 0.0F);
@@ -385,7 +393,7 @@ TEST(CompletionRequest, NamesThePromptThatIsWrong) {
 
 TEST(CompletionRequest, RefusesWhatIsNotServedByName) {
   const std::pair<std::string, std::string> cases[] = {
-      {R"("echo":true)", "echo"}, {R"("best_of":2)", "best_of"}, {R"("suffix":"x")", "suffix"}};
+      {R"("best_of":2)", "best_of"}, {R"("n":2,"best_of":3)", "best_of"}, {R"("suffix":"x")", "suffix"}};
   for (const auto& [fields, param] : cases) {
     const auto parsed = Given().completion(R"("prompt":"a",)" + fields);
     ASSERT_FALSE(parsed.ok());
@@ -393,6 +401,29 @@ TEST(CompletionRequest, RefusesWhatIsNotServedByName) {
     EXPECT_EQ(parsed.error().code, "unsupported_parameter");
   }
   EXPECT_TRUE(Given().completion(R"("prompt":"a","echo":false,"best_of":1,"suffix":null)").ok());
+  EXPECT_TRUE(Given().completion(R"("prompt":"a","n":3,"best_of":3)").ok());
+}
+
+TEST(CompletionRequest, TakesNoTokensOnlyWithAnEcho) {
+  const auto echo = Given().completion(R"("prompt":"a","echo":true,"max_tokens":0)");
+  ASSERT_TRUE(echo.ok());
+  EXPECT_TRUE(echo->generate->echo);
+  EXPECT_EQ(echo->generate->max_tokens, 0);
+  EXPECT_EQ(Given().completion(R"("prompt":"a","max_tokens":0)").error().param, "max_tokens");
+  EXPECT_EQ(Given().completion(R"("prompt":"a","echo":"yes")").error().param, "echo");
+}
+
+TEST(Requests, OfMoreChoicesThanTheServerEverTakesAreRefused) {
+  Given given;
+  given.context.max_sequences = 5;
+  EXPECT_TRUE(given.chat(R"("n":5)").ok());
+  const auto chat = given.chat(R"("n":6)");
+  ASSERT_FALSE(chat.ok());
+  EXPECT_EQ(chat.error().param, "n");
+  EXPECT_NE(chat.error().what.find("at most 5"), std::string::npos);
+  EXPECT_TRUE(given.completion(R"("prompt":["a","b"],"n":2)").ok());
+  EXPECT_EQ(given.completion(R"("prompt":["a","b"],"n":3)").error().param, "n");
+  EXPECT_EQ(given.completion(R"("prompt":["a","b","c","d","e","f"])").error().param, "prompt");
 }
 
 TEST(CompletionRequest, BoundsTheNumberOfChoices) {

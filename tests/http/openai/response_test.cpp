@@ -14,7 +14,7 @@ class Recorder final : public Exchange {
  public:
   void respond(Response response) override { whole = std::move(response); }
   void open_stream(Response response) override { head = std::move(response); }
-  void send(std::string bytes) override { stream += bytes; }
+  void send(std::string_view bytes) override { stream += bytes; }
   void close_stream() override { closed = true; }
   void watch(Flow) override {}
   bool said(const std::string& text) const {
@@ -84,6 +84,22 @@ TEST(ChatResponse, CarriesLogprobsOfHalfCharacters) {
       << exchange->whole->body;
   EXPECT_TRUE(exchange->said(R"("finish_reason":"stop","stop_reason":3,"token_ids":[195,169])"));
   EXPECT_TRUE(exchange->said(R"("prompt_token_ids":[5,6])"));
+}
+
+TEST(CompletionResponse, OfAnEchoSaysTheLikelihoodOfThePromptAndCountsItsOwnTokens) {
+  auto exchange = std::make_shared<Recorder>();
+  BodyWriter writer(format<CompletionFormat>({false, false, false, true}, 1), 1, exchange);
+  writer.start({{{97, 98}}, {}});
+  auto first = delta(0, "abc", {token('a', "a"), token('b', "b", -2.0F, {{'z', -1.0F}}), token('c', "c")}, 1);
+  first.tokens[0].logprob.reset();
+  first.echoed = 2;
+  writer.delta(first);
+  writer.end_choice({0, model::FinishReason::length, {}, {}});
+  writer.finish({2, 1, 0, 0});
+  EXPECT_TRUE(exchange->said(
+      R"("text":"abc","logprobs":{"tokens":["a","b","c"],"token_logprobs":[null,-2,-0.5],"top_logprobs":[null,{"z":-1,"b":-2},{}],"text_offset":[0,1,2]})"))
+      << exchange->whole->body;
+  EXPECT_TRUE(exchange->said(R"("token_ids":[99],"prompt_token_ids":[97,98])")) << exchange->whole->body;
 }
 
 TEST(ChatResponse, OfAnEngineErrorIsA500) {

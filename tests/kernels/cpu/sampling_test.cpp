@@ -374,6 +374,42 @@ TEST(SampleLogprobs, AreOfTheRawLogits) {
   EXPECT_GE(out.top_logprobs[1], out.top_logprobs[2]);
 }
 
+TEST(SampleLogprobs, OfAGivenTokenSayHowLikelyItWasAndDrawNothing) {
+  Call call(5);
+  call.biases = {{0, 50.0F}};
+  call.bans = {2};
+  RowSampling sampling;
+  sampling.num_biases = sampling.num_bans = 1;
+  sampling.temperature = 1.0F;
+  sampling.num_logprobs = 1;
+  sampling.given_token = 2;
+  sampling.position = 3;
+  const SampledRow out = call.one({0.0, 1.0, 2.0, 3.0, 4.0}, sampling);
+  EXPECT_EQ(out.token, 2);
+  EXPECT_NEAR(out.logprob, -2.4519144, 1e-5);
+  EXPECT_EQ(out.top_tokens[0], 4);
+  EXPECT_EQ(call.ids.at(0, 3), 2.0);
+}
+
+TEST(Sample, WithoutBiasBanOrPenaltyTheVeryLogitsAreSampled) {
+  // Minus zero and a denormal would not survive an addition of zero or a division by one on every target.
+  std::vector<double> row{-0.0, 1e-42, 3.0, -5.0, 3.0};
+  Call call(5);
+  for (std::int64_t i = 0; i < 5; ++i) call.scratch.set(0, i, 77.0);
+  for (const float temperature : {0.0F, 1.0F}) {
+    RowSampling sampling;
+    sampling.temperature = temperature;
+    sampling.top_k = 2;
+    (void)call.one(row, sampling);
+    for (std::int64_t i = 0; i < 5; ++i) {
+      EXPECT_EQ(call.scratch.at(0, i), 77.0) << "no copy was made to change";
+      const double given = static_cast<float>(row[static_cast<std::size_t>(i)]);
+      EXPECT_EQ(call.logits.at(0, i), given);
+      EXPECT_EQ(std::signbit(call.logits.at(0, i)), std::signbit(given));
+    }
+  }
+}
+
 TEST(SampleLogprobs, AsManyAsAskedAndThereAre) {
   for (const auto& [asked, vocab, given] :
        {std::tuple{-1, 30, 0}, std::tuple{0, 30, 0}, std::tuple{1, 30, 1}, std::tuple{20, 30, 20},

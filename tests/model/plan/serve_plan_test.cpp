@@ -221,6 +221,27 @@ TEST(ServePlan, EveryViolationSaysWhatWhyAndTheValueNeeded) {
   }
 }
 
+TEST(ServePlan, OverridesHoldFromTheirFloorOn) {
+  const auto with = [](std::int64_t below) {
+    PlanOptions wanted = options(512, 8);
+    wanted.ple_max_tokens = static_cast<std::int32_t>(520 - below);
+    wanted.ple_cache_slots = 520 * 16 - below;
+    wanted.qsa_max_tokens = static_cast<std::int32_t>(8192 - below);
+    return derive_serve_plan(mini(), wanted, device(gpu::Backend::cpu));
+  };
+  const auto held = with(0);
+  ASSERT_TRUE(held.ok());
+  EXPECT_EQ(held->ple_tokens, 520);
+  EXPECT_EQ(held->ple_cache_slots, 8320);
+  EXPECT_EQ(held->qsa_tokens, 8192);
+  const auto refused = with(1);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().problems,
+              ElementsAre(AllOf(HasSubstr("--qsa-max-tokens is 8191"), HasSubstr("8192 is needed")),
+                          AllOf(HasSubstr("--ple-max-tokens is 519"), HasSubstr("520 tokens")),
+                          AllOf(HasSubstr("--ple-cache-slots is 8319"), HasSubstr("8320 rows"))));
+}
+
 TEST(ServePlan, APageMustHoldWholeIndexBlocks) {
   ModelConfig config = mini();
   config.indexer->ratio = 32;

@@ -58,6 +58,18 @@ TEST(StopMatcher, AnEmptyStopStringMatchesNothing) {
   EXPECT_EQ(piece.matched, std::nullopt);
 }
 
+TEST(StopMatcher, AnOccurrenceThatEndsInTextThatCannotEndIsTextAndOneThatBeginsThereCounts) {
+  using Occurrence = StopMatcher::Occurrence;
+  StopMatcher matcher({"abab"}, false);
+  EXPECT_EQ(matcher.push("xabab", Occurrence::is_text).text, "xab");  // its end may begin another
+  const auto piece = matcher.push("ab");
+  EXPECT_EQ(piece.text, "");
+  EXPECT_EQ(piece.matched, "abab");
+  StopMatcher single({"b"}, true);
+  EXPECT_EQ(single.push("abc", Occurrence::is_text).text, "abc");
+  EXPECT_EQ(single.push("dbe").text, "db");
+}
+
 TEST(StopMatcher, ACopyGoesOnFromTheSamePlace) {
   StopMatcher matcher({"abab"}, false);
   matcher.push("ab");

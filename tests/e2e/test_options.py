@@ -1,0 +1,134 @@
+"""The command line: where values come from, what is shown, logs (contract: `atlas` binary)."""
+import json
+import os
+import subprocess
+
+import pytest
+
+from conftest import BINARY, MINI
+
+PROMPT = {"prompt": "one two three", "temperature": 0}
+
+
+def atlas(*arguments, env=None):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("ATLAS_")}
+    return subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=60, env={**clean, **(env or {})})
+
+
+def test_print_config_shows_each_value_and_where_it_came_from(tmp_path):
+    file = tmp_path / "a.toml"
+    file.write_text('max-queue = 7\nmax-batch-size = 3\nport = 1\nlog-format = "json"\n')
+    run = atlas("serve", "--print-config", "--config", str(file), "--port=9", "--api-key=s3cret", env={"ATLAS_MAX_BATCH_SIZE": "5", "ATLAS_PORT": "2"})
+    assert run.returncode == 0, run.stderr
+    lines = run.stdout.splitlines()
+    assert "port = 9  (--port)" in lines
+    assert "max-batch-size = 5  (ATLAS_MAX_BATCH_SIZE)" in lines
+    assert f"max-queue = 7  ({file}:1)" in lines
+    assert "overlength = clamp  (default)" in lines
+    assert "s3cret" not in run.stdout and any(line.startswith("api-key = ***") for line in lines)
+
+
+def test_an_alias_is_the_same_option():
+    assert "max-batch-size = 3  (--max-num-seqs)" in atlas("serve", "--print-config", "--max-num-seqs", "3").stdout
+
+
+@pytest.mark.parametrize("name,near", [("ATLAS_MAX_SEQ_LENS", "ATLAS_MAX_SEQ_LEN"), ("ATLAS_POTR", "ATLAS_PORT")])
+def test_an_unknown_variable_is_a_warning_naming_the_nearest(name, near):
+    run = atlas("serve", "--print-config", env={name: "1"})
+    assert run.returncode == 0 and name in run.stderr and near in run.stderr
+
+
+def test_every_mistake_is_named_at_once(tmp_path):
+    file = tmp_path / "a.toml"
+    file.write_text("max-seq-length = 5\n")
+    run = atlas("serve", "--config", str(file), "--port=x", "--overlength=cut")
+    assert run.returncode == 1
+    for part in (f"{file}:1", "max-seq-len", "--port x", "--overlength cut"):
+        assert part in run.stderr, run.stderr
+
+
+def test_help_is_grouped_by_topic():
+    said = atlas("--help").stdout
+    assert atlas("help").stdout == said and atlas().stdout == said
+    topics = [line for line in said.splitlines() if line in ("Network", "Model", "Compute", "Capacity", "Time", "Log")]
+    assert topics == ["Network", "Model", "Compute", "Capacity", "Time", "Log"]
+    for flag in ("--overlength clamp|reject", "--max-queue N", "--sampling-defaults model|none"):
+        assert flag in said
+
+
+def test_a_hub_id_is_found_in_the_local_cache(tmp_path):
+    home = tmp_path / "hub" / "models--org--mini"
+    (home / "refs").mkdir(parents=True)
+    (home / "snapshots").mkdir()
+    (home / "refs" / "main").write_text("abc")
+    (home / "snapshots" / "abc").symlink_to(MINI)
+    for env in ({"HF_HOME": str(tmp_path)}, {"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HOME": "/nowhere"}):
+        run = atlas("plan", "org/mini", env=env)
+        assert run.returncode == 0 and json.loads(run.stdout)["vocab_size"] == 4096, run.stderr
+    run = atlas("plan", "org/other", env={"HF_HOME": str(tmp_path)})
+    assert run.returncode == 1 and "org/other" in run.stderr
+
+
+def test_overrides_below_their_floor_are_violations_that_name_it():
+    run = atlas("plan", str(MINI), "--ple-max-tokens=100", "--qsa-max-tokens=8191", "--ple-cache-slots=5")
+    assert run.returncode == 1
+    for part in ("--ple-max-tokens is 100", "520", "--qsa-max-tokens is 8191", "8192", "--ple-cache-slots is 5", "8320"):
+        assert part in run.stderr, run.stderr
+
+
+def test_overlength_is_clamped_and_told_or_refused(start):
+    body = {"prompt": [7] * 300, "max_tokens": 9000, "temperature": 0, "ignore_eos": True}
+    clamp = start("--max-seq-len=320")
+    status, headers, answer = clamp.request("POST", "/v1/completions", body)
+    assert status == 200 and headers["x-atlas-max-tokens-clamped"] == "20"
+    assert json.loads(answer)["choices"][0]["finish_reason"] == "length"
+    reject = start("--max-seq-len=320", "--overlength=reject")
+    status, answer = reject.post("/v1/completions", body)
+    assert status == 400 and answer["error"]["code"] == "context_length_exceeded" and answer["error"]["param"] == "max_tokens"
+    assert reject.post("/v1/completions", {**body, "max_tokens": 20})[0] == 200
+
+
+def test_sampling_defaults_are_the_models_unless_told_otherwise(start, tmp_path):
+    for path in MINI.iterdir():
+        if path.name != "generation_config.json":
+            (tmp_path / path.name).symlink_to(path)
+    generation = json.loads((MINI / "generation_config.json").read_text()) if (MINI / "generation_config.json").exists() else {}
+    (tmp_path / "generation_config.json").write_text(json.dumps({**generation, "do_sample": True, "temperature": 1.0, "top_k": 1, "repetition_penalty": 9.0}))
+    ask = lambda server, seed: server.post("/v1/completions", {"prompt": "the", "max_tokens": 24, "seed": seed, "ignore_eos": True})[1]["choices"][0]["text"]
+    model, none = start(model=tmp_path), start("--sampling-defaults=none", model=tmp_path)
+    greedy = none.post("/v1/completions", {"prompt": "the", "max_tokens": 24, "temperature": 0, "ignore_eos": True})[1]["choices"][0]["text"]
+    assert {ask(model, seed) for seed in range(4)} == {greedy}  # top_k 1, and no penalty that nobody asked for
+    assert len({ask(none, seed) for seed in range(4)}) > 1
+    assert "repetition_penalty" in model.output
+
+
+def test_more_choices_than_the_server_takes_are_refused_for_good(start):
+    server = start("--max-batch-size=2", "--max-queue=1")
+    status, answer = server.post("/v1/completions", {**PROMPT, "n": 4, "max_tokens": 1})
+    assert status == 400 and answer["error"]["param"] == "n" and "3" in answer["error"]["message"]
+    assert server.post("/v1/completions", {**PROMPT, "n": 3, "max_tokens": 1})[0] == 200
+
+
+def test_each_json_line_is_an_object_with_the_id_of_its_request(start):
+    server = start("--log-format=json", "--log-requests")
+    server.request("POST", "/v1/completions", {**PROMPT, "max_tokens": 2}, headers={"x-request-id": "mine-1"})
+    server.request("GET", "/nothing", headers={"x-request-id": "mine-2"})
+
+    def lines():
+        return [json.loads(line) for line in server.output.splitlines() if line.startswith("{") and '"message"' in line]
+
+    server.until(lambda: sum(line.get("request_id") == "mine-1" for line in lines()) == 2)  # the exchange and the generation
+    (missing,) = [line for line in lines() if line.get("request_id") == "mine-2"]
+    assert "404" in missing["message"] and missing["level"] == "info" and missing["time"]
+    assert all("request_id" in line for line in lines() if line["message"].startswith("request "))
+
+
+def test_a_tokenizer_beyond_the_vocabulary_is_a_load_error(tmp_path):
+    for path in MINI.iterdir():
+        if path.name != "tokenizer.json":
+            (tmp_path / path.name).symlink_to(path)
+    tokenizer = json.loads((MINI / "tokenizer.json").read_text())
+    tokenizer["added_tokens"].append({**tokenizer["added_tokens"][-1], "id": 4096, "content": "<|beyond|>"})
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
+    run = atlas("plan", str(tmp_path))
+    assert run.returncode == 1 and "tokenizer.json" in run.stderr and "4096" in run.stderr, run.stderr
