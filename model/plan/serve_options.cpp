@@ -3,6 +3,7 @@
 #include <simdjson.h>
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <utility>
 
 #include "model/plan/config_file.h"
@@ -185,8 +186,36 @@ void read_config(const std::string& path, const OptionSources& sources, Settings
   settings.by_option.merge(from_file.by_option);
 }
 
+bool same_word(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+std::vector<std::string> topics() {
+  std::vector<std::string> names;
+  for (const Option& option : option_table()) {
+    if (names.empty() || names.back() != option.topic) names.push_back(option.topic);
+  }
+  return names;
+}
+
+/// The options of one topic, or of all.
+std::string option_help(std::string_view wanted) {
+  std::string out;
+  std::string topic;
+  for (const Option& option : option_table()) {
+    if (!wanted.empty() && !same_word(option.topic, wanted)) continue;
+    if (option.topic != topic) out += (out.empty() ? "" : "\n") + (topic = option.topic) + '\n';
+    std::string flag = "  --" + option.name + ' ' + option.shape;
+    if (flag.size() < 44) flag.resize(44, ' ');
+    out += flag + ' ' + option.help + " [" + option.standard + "]\n";
+    if (!option.alias.empty()) out += "      also --" + option.alias + '\n';
+  }
+  return out;
+}
+
 std::string help_text() {
-  std::string out =
+  const std::string intro =
       "atlas serve [MODEL] [flags]     serve a model over HTTP\n"
       "atlas plan [MODEL] [flags]      print the derived capacities, load nothing\n"
       "atlas tokenize FOLDER --json    one JSON request a line in, one answer a line out\n"
@@ -195,16 +224,9 @@ std::string help_text() {
       "model.\n"
       "Each flag may also be a variable (ATLAS_MAX_SEQ_LEN) or a key of --config FILE.toml (max-seq-len); "
       "flags win, then variables.\n"
-      "--print-config shows every value and where it came from.\n";
-  std::string topic;
-  for (const Option& option : option_table()) {
-    if (option.topic != topic) out += '\n' + (topic = option.topic) + '\n';
-    std::string flag = "  --" + option.name + ' ' + option.shape;
-    if (flag.size() < 44) flag.resize(44, ' ');
-    out += flag + ' ' + option.help + " [" + option.standard + "]\n";
-    if (!option.alias.empty()) out += "      also --" + option.alias + '\n';
-  }
-  return out;
+      "--print-config shows every value and where it came from; atlas help TOPIC shows one group of "
+      "flags.\n\n";
+  return intro + option_help("");
 }
 
 std::string config_text(const Settings& settings) {
@@ -247,8 +269,12 @@ Result<ParsedOptions, OptionsError> parse_options(const OptionSources& sources) 
   if (!line.problems.empty()) return OptionsError{2, std::move(line.problems)};
   if (line.command == Command::version) return parsed;
   if (line.command == Command::help) {
-    parsed.text = help_text();
-    return parsed;
+    // Behind another command the word is a MODEL.
+    const bool has_topic = !line.model.empty() && sources.arguments[0].find("help") != std::string::npos;
+    parsed.text = has_topic ? option_help(line.model) : help_text();
+    if (!parsed.text.empty()) return parsed;
+    return OptionsError{
+        2, {"no topic " + line.model + " in the help; did you mean " + nearest(line.model, topics()) + '?'}};
   }
   Settings settings = std::move(line.settings);
   std::vector<std::string> problems;

@@ -52,6 +52,11 @@ def test_help_is_grouped_by_topic():
     assert atlas("help").stdout == said and atlas().stdout == said
     topics = [line for line in said.splitlines() if line in ("Network", "Model", "Compute", "Capacity", "Time", "Log")]
     assert topics == ["Network", "Model", "Compute", "Capacity", "Time", "Log"]
+    network = atlas("help", "network").stdout
+    assert network.startswith("Network\n") and "--port" in network and "--max-queue" not in network and network.strip() in said
+    assert atlas("serve", str(MINI), "--help").stdout == said
+    wrong = atlas("help", "netwrok")
+    assert wrong.returncode == 2 and "Network" in wrong.stderr
     for flag in ("--overlength clamp|reject", "--max-queue N", "--sampling-defaults model|none"):
         assert flag in said
 
