@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kCommands = {"serve", "plan", "tokenize", "help"};
 
+constexpr const char* kConfigVariable = "ATLAS_CONFIG";
+
 /// Variables of the scripts around the binary, and its test interface: not options.
 constexpr std::array<std::string_view, 4> kForeignVariables = {"ATLAS_CACHE", "ATLAS_BINARY",
                                                                "ATLAS_TEST_FAULT", "ATLAS_TEST_SCRIPT"};
@@ -149,6 +151,8 @@ void read_environment(const std::map<std::string, std::string>& environment, Set
     if (found != known.end()) {
       const Option& option = option_table()[static_cast<std::size_t>(found - known.begin())];
       if (!settings.has(option.name)) settings.by_option[option.name] = {{value, name}};
+    } else if (name == kConfigVariable) {
+      continue;  // read already: what it names is weaker than the variables
     } else if (name.rfind("ATLAS_TEST_", 0) == 0) {
       warnings.push_back(
           "a variable of the test interface is set and this build does not have that interface");
@@ -280,6 +284,9 @@ Result<ParsedOptions, OptionsError> parse_options(const OptionSources& sources) 
   std::vector<std::string> problems;
   const bool wrong_flags_only = settings.by_option.size() > 0;
   read_environment(sources.environment, settings, parsed.warnings);
+  if (const auto named = sources.environment.find(kConfigVariable);
+      named != sources.environment.end() && !line.config_file)
+    line.config_file = named->second;
   if (line.config_file) read_config(*line.config_file, sources, settings, problems);
 
   int exit_code = problems.empty() && wrong_flags_only ? 2 : 1;

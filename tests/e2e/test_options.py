@@ -25,6 +25,8 @@ def test_print_config_shows_each_value_and_where_it_came_from(tmp_path):
     assert "max-batch-size = 5  (ATLAS_MAX_BATCH_SIZE)" in lines
     assert f"max-queue = 7  ({file}:1)" in lines
     assert "overlength = clamp  (default)" in lines
+    run = atlas("serve", "--print-config", "--api-key=s3cret", env={"ATLAS_CONFIG": str(file)})
+    assert f"max-queue = 7  ({file}:1)" in run.stdout and run.stderr == ""
     assert "s3cret" not in run.stdout and any(line.startswith("api-key = ***") for line in lines)
 
 
