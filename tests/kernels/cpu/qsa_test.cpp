@@ -106,7 +106,7 @@ TEST(QsaIndexAppend, ABlockKeyIsTheNormedMeanRotatedToTheBlocksFirstPosition) {
 TEST(QsaIndexAppend, AWeightStoredWithItsOneGivesTheSameBits) {
   std::mt19937 rng(36);
   Index added(8, 16, 36);
-  Index stored = added;
+  Index stored(8, 16, 36);
   stored.norm_weight = NormWeight::plain;
   for (float& w : stored.k_norm) w = 1.0F + w;
   Floats raw(64, kDim);
