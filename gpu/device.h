@@ -30,6 +30,9 @@ class Device {
   /// 256-byte aligned. On the host pages are touched lazily and read as zero; on CUDA the content is
   /// undefined.
   virtual Result<Buffer, DeviceError> allocate(Bytes size, const char* what) = 0;
+  /// A wish for speed: the whole buffer will be filled, and then read from end to end again and again
+  /// (weights).
+  virtual void expect_streaming(const Buffer&) {}
   virtual Result<std::unique_ptr<Stream>, DeviceError> create_stream() = 0;
 
  private:

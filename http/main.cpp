@@ -52,6 +52,8 @@ int main(int argc, char** argv, char** environment) {
       return http::run_serve(parsed->options, this_build());
     case model::Command::plan:
       return http::run_plan(parsed->options, this_build());
+    case model::Command::inspect:
+      return http::run_inspect(parsed->options, this_build());
     case model::Command::tokenize:
       return http::run_tokenize(parsed->options.model);
     case model::Command::version:

@@ -17,6 +17,8 @@
 #include "http/log.h"
 #include "http/service.h"
 #include "http/startup_report.h"
+#include "model/checkpoint/gguf_text.h"
+#include "model/checkpoint/inspect.h"
 #include "model/checkpoint/mapped_file.h"
 #include "model/plan/model_location.h"
 #include "model/text/json_escape.h"
@@ -220,11 +222,39 @@ int run_plan(const model::ServeOptions& options, const Build& build) {
   return 0;
 }
 
-int run_tokenize(const std::string& folder) {
-  const auto path = std::filesystem::path(folder) / "tokenizer.json";
+int run_inspect(const model::ServeOptions& options, const Build& build) {
+  const auto location = model::locate_model(options.model, options.hub_cache, build.embedded_models);
+  if (!location.ok()) return fail(location.error().problems);
+  const auto described = model::describe_model(location->folder);
+  if (!described.ok()) return fail(described.error().problems);
+  std::fputs(described->c_str(), stdout);
+  return 0;
+}
+
+namespace {
+
+using LoadedTokenizer = model::Result<std::shared_ptr<const model::text::Tokenizer>, model::LoadError>;
+
+/// Of a folder that need hold nothing but tokenizer.json, or of a GGUF file.
+LoadedTokenizer load_tokenizer(const std::string& place) {
+  if (model::is_gguf_file(place)) {
+    const auto gguf = model::open_gguf(place);
+    if (!gguf.ok()) return gguf.error();
+    auto text = model::read_gguf_text(*gguf);
+    if (!text.ok()) return std::move(text).error();
+    if (!text->tokenizer) return model::LoadError{{place + ": has no tokenizer"}};
+    return model::text::Tokenizer::from_parts(std::move(*text->tokenizer), place);
+  }
+  const auto path = std::filesystem::path(place) / "tokenizer.json";
   const auto json = model::read_small_file(path, 256 << 20);
-  if (!json.ok()) return fail(json.error().problems);
-  const auto tokenizer = model::text::Tokenizer::from_json(*json, path.string());
+  if (!json.ok()) return json.error();
+  return model::text::Tokenizer::from_json(*json, path.string());
+}
+
+}  // namespace
+
+int run_tokenize(const std::string& place) {
+  const auto tokenizer = load_tokenizer(place);
   if (!tokenizer.ok()) return fail(tokenizer.error().problems);
   for (std::string line; std::getline(std::cin, line);) {
     if (!line.empty()) say(model::text::answer_tokenize_line(**tokenizer, line));

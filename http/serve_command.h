@@ -22,7 +22,10 @@ int run_serve(const model::ServeOptions& options, const Build& build);
 /// `atlas plan`: the plan as JSON; exit 1 lists every violation.
 int run_plan(const model::ServeOptions& options, const Build& build);
 
-/// `atlas tokenize FOLDER --json`: a request a line on stdin.
-int run_tokenize(const std::string& folder);
+/// `atlas inspect`: tensors, types, tokenizer and template of a model, for reading.
+int run_inspect(const model::ServeOptions& options, const Build& build);
+
+/// `atlas tokenize FOLDER|FILE.gguf --json`: a request a line on stdin.
+int run_tokenize(const std::string& place);
 
 }  // namespace http

@@ -99,6 +99,30 @@ ArgRules& ArgRules::matrix_of_at_least(const char* operand, const ConstMatrix& m
   return layout(operand, m);
 }
 
+ArgRules& ArgRules::blocks(const char* operand, const QuantizedMatrix& m) {
+  const std::int64_t elements = block_shape(m.format).elements;
+  if (m.cols.n > 0 && m.cols.n % elements == 0) return *this;
+  return fail(std::string(operand) + " has " + to_string(m.cols.n) + " columns, expected a multiple of " +
+              to_string(elements) + " (" + std::string(kernels::to_string(m.format)) + ")");
+}
+ArgRules& ArgRules::weight(const char* operand, const Weight& w, Rows rows, Elements cols) {
+  if (!w.is_quantized()) return matrix(operand, w.matrix, kWeight, rows, cols).aligned(operand, w.matrix);
+  const QuantizedMatrix& m = w.quantized;
+  if (m.rows != rows || m.cols != cols) {
+    return fail(std::string(operand) + " is [" + to_string(m.rows.n) + ", " + to_string(m.cols.n) +
+                "], expected [" + to_string(rows.n) + ", " + to_string(cols.n) + "]");
+  }
+  if (m.layout != QuantizedMatrix::Layout::packed) {
+    return fail(std::string(operand) + " is quantised and not packed");
+  }
+  if (address(m.base) % 16 != 0) return fail(std::string(operand) + " is not 16-byte aligned");
+  return blocks(operand, m);
+}
+ArgRules& ArgRules::table(const char* operand, const Weight& w) {
+  if (!w.is_quantized()) return matrix_of_at_least(operand, w.matrix, kWeight, Rows{1}, Elements{1});
+  return at_least(operand, w.quantized.rows.n, 1).blocks(operand, w.quantized);
+}
+
 ArgRules& ArgRules::vector(const char* operand, const ConstVector& v, Elements size) {
   return type(operand, v.dtype, kF32).plain_array(operand, v.base, v.size.n, size.n);
 }

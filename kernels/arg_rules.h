@@ -6,6 +6,7 @@
 
 #include "gpu/error.h"
 #include "kernels/batch.h"
+#include "kernels/gemm.h"
 
 namespace kernels {
 
@@ -28,6 +29,10 @@ class ArgRules {
   /// The same with at least as many rows and columns: scratch, tables, and views cut from a wider buffer.
   ArgRules& matrix_of_at_least(const char* operand, const ConstMatrix& m,
                                std::initializer_list<gpu::DType> types, Rows rows, Elements cols);
+  /// [rows, cols] of a type that weights have, or packed blocks of a quantised one, on 16-byte boundaries.
+  ArgRules& weight(const char* operand, const Weight& w, Rows rows, Elements cols);
+  /// A table whose rows are looked up: the same in any layout, with at least one row.
+  ArgRules& table(const char* operand, const Weight& w);
   /// f32 [size].
   ArgRules& vector(const char* operand, const ConstVector& v, Elements size);
   template <class T>
@@ -54,6 +59,7 @@ class ArgRules {
   ArgRules& fail(const std::string& what);
   ArgRules& plain_array(const char* operand, const void* base, std::int64_t have, std::int64_t wanted);
   ArgRules& layout(const char* operand, const ConstMatrix& m);
+  ArgRules& blocks(const char* operand, const QuantizedMatrix& m);
 
   const char* op_;
   const char* name_;

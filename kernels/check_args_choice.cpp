@@ -7,7 +7,7 @@ namespace kernels {
 Refusal check_args(const GatherTableArgs& args) {
   if (args.y.rows.n == 0) return {};
   return ArgRules("gather_table")
-      .matrix_of_at_least("table", args.table.matrix, kWeight, Rows{1}, Elements{1})
+      .table("table", args.table)
       .matrix("rows", untyped(args.rows), kI64, args.y.rows, args.rows.cols)
       .matrix("y", args.y, kActivation, args.y.rows, args.table.cols() * args.rows.cols.n)
       .refusal();
@@ -53,18 +53,14 @@ Refusal check_args(const MoeExpertsArgs& args) {
       .matrix("y", args.y, kActivation, rows, hidden)
       .matrix("ids", untyped(args.ids), kI32, rows, args.ids.cols)
       .matrix("weights", untyped(args.weights), kF32, rows, args.ids.cols)
-      .matrix("gate_up", args.gate_up.matrix, kWeight,
-              Rows{2 * std::int64_t{args.num_experts} * args.intermediate}, hidden)
-      .matrix("down", args.down.matrix, kWeight, Rows{args.num_experts * hidden.n},
-              Elements{args.intermediate})
+      .weight("gate_up", args.gate_up, Rows{2 * std::int64_t{args.num_experts} * args.intermediate}, hidden)
+      .weight("down", args.down, Rows{args.num_experts * hidden.n}, Elements{args.intermediate})
       .matrix_of_at_least("hidden", args.hidden, kF32, Rows{pairs},
                           Elements{2 * std::int64_t{args.intermediate}})
       .matrix_of_at_least("out", args.out, kF32, Rows{pairs}, hidden)
       .at_least("order entries", args.order.size.n, pairs + args.num_experts + 1)
       .require(args.order.base != nullptr, "order has no memory")
       .aligned("x", args.x)
-      .aligned("gate_up", args.gate_up.matrix)
-      .aligned("down", args.down.matrix)
       .aligned("hidden", args.hidden)
       .aligned("out", args.out)
       .apart("hidden", args.hidden, "x", args.x)

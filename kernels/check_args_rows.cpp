@@ -47,16 +47,15 @@ Refusal check_args(const SwigluArgs& args) {
 Refusal check_args(const GemmArgs& args) {
   const Rows rows = args.x.rows;
   const Elements k = args.x.cols;
-  const Rows n = args.w.matrix.rows;
+  const Rows n = args.w.rows();
   if (rows.n == 0 && args.y.rows.n == 0) return {};
   return ArgRules("gemm", args.name)
       .matrix("x", args.x, kActivation, rows, k)
-      .matrix("w", args.w.matrix, kWeight, n, k)
+      .weight("w", args.w, n, k)
       .matrix("y", args.y, kActivation, rows, Elements{n.n})
       .at_least("K", k.n, 8)
       .multiple("K", k.n, 8)
       .aligned("x", args.x)
-      .aligned("w", args.w.matrix)
       .aligned("y", args.y)
       .apart("y", args.y, "x", args.x)
       .apart("y", args.y, "w", args.w.matrix)

@@ -11,7 +11,7 @@ Refusal check_args(const RowBatch& batch, const EmbeddingArgs& args) {
   return ArgRules("embedding")
       .batch(batch)
       .matrix("y", args.y, kActivation, batch.num_rows, args.table.cols())
-      .matrix_of_at_least("table", args.table.matrix, kWeight, Rows{1}, args.table.cols())
+      .table("table", args.table)
       .matrix_of_at_least("ids", untyped(args.ids), kI32, Rows{1},
                           Elements{std::int64_t{batch.max_position} + 1})
       .refusal();

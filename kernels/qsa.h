@@ -19,9 +19,10 @@ struct QsaIndexAppendArgs {
   std::int32_t ring_rows = 0;
   std::int32_t ratio = 0;
   PageTables pages;
-  ConstVector k_norm;  ///< f32 [dim], one_plus
+  ConstVector k_norm;  ///< f32 [dim]
   float eps = 1e-6F;
   Rope rope;
+  NormWeight norm_weight = NormWeight::one_plus;  ///< what k_norm is multiplied as
 };
 
 /// For each row with nb = (p+1)/ratio > top_blocks: score_j = sum_a max(0, q[r,a] . K_j) for j < nb (fp32;

@@ -10,6 +10,9 @@ enum class ConvActivation : std::uint8_t { none, silu };
 /// as most GGUF files have it.
 enum class ValueHeads : std::uint8_t { grouped, tiled };
 
+/// What `a_log` holds: log(rate) as the reference and safetensors have it, or -rate as GGUF files have it.
+enum class GdnDecay : std::uint8_t { log_rate, negative_rate };
+
 /// Depthwise causal convolution with history per slot: y_t[ch] = act( sum_{j<taps} w[ch, j] *
 /// x_{t-(taps-1-j)*dilation}[ch] ), positions before 0 count as zero. Inputs before this segment's first row
 /// come from the ring: column of position p at ring row slot*ring_rows + p % ring_rows. Afterwards the
@@ -36,7 +39,7 @@ struct CausalConvArgs {
 ///           o: [rows, Hv*dv]; state: f32 [num_slots*Hv, dk*dv], row slot*Hv + h holds S[dk][dv].
 ///           Value head h uses the key head that `value_heads` says. q is L2-normalised and scaled by
 ///           1/sqrt(dk), k L2-normalised (eps 1e-6 added to the sum of squares).
-/// beta = sigmoid(b); g = -exp(a_log) * softplus(a + dt_bias).
+/// beta = sigmoid(b); g = -rate * softplus(a + dt_bias), rate = exp(a_log) or -a_log as `decay` says.
 struct GdnArgs {
   Matrix o;
   ConstMatrix qkv;
@@ -45,6 +48,7 @@ struct GdnArgs {
   Matrix state;
   std::int32_t num_k_heads = 0, num_v_heads = 0, k_dim = 0, v_dim = 0;
   ValueHeads value_heads = ValueHeads::grouped;
+  GdnDecay decay = GdnDecay::log_rate;
 };
 
 /// The grid of prefill form: chunk starts are multiples of this from the sequence start.

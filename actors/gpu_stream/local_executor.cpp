@@ -8,6 +8,7 @@
 
 #include "gpu/device.h"
 #include "kernels/ops.h"
+#include "model/checkpoint/gguf_text.h"
 #include "model/checkpoint/loader.h"
 #include "model/checkpoint/mapped_file.h"
 #include "model/runner/runner.h"
@@ -112,6 +113,29 @@ void read_template(const fs::path& folder, const std::string& named, ServedModel
   served.chat_template = std::move(*parsed);
 }
 
+/// The same out of a GGUF file.
+void read_gguf_text_into(const model::GgufModel& gguf, const std::string& named, ServedModel& served,
+                         std::vector<std::string>& problems) {
+  auto text = model::read_gguf_text(gguf);
+  if (!text.ok()) return append(problems, std::move(text).error());
+  if (!text->stop_tokens.empty()) served.stop_tokens = text->stop_tokens;
+  if (!text->tokenizer) return;  // token ids only
+  auto tokenizer = model::text::Tokenizer::from_parts(std::move(*text->tokenizer), gguf.name());
+  if (!tokenizer.ok()) return append(problems, std::move(tokenizer).error());
+  served.tokenizer = std::move(*tokenizer);
+  std::string path = gguf.name() + ": tokenizer.chat_template";
+  std::optional<std::string> source = std::move(text->chat_template);
+  if (!named.empty()) {
+    source = read_text(named, problems);
+    path = named;
+    if (!source) problems.push_back("--chat-template " + named + ": cannot be read");
+  }
+  if (!source) return;
+  auto parsed = model::text::ChatTemplate::parse(*source, text->special_tokens_json, path);
+  if (!parsed.ok()) return append(problems, std::move(parsed).error());
+  served.chat_template = std::move(*parsed);
+}
+
 /// Brings the device up on the thread that will own it.
 struct HostExecutorFactory {
   model::ModelFolder folder;
@@ -159,15 +183,19 @@ model::Result<LocalModel, LoadError> open_local_model(const fs::path& folder, co
   const int workers = num_workers(options);
   model::PlanOptions plan_options = options.plan;
   if (options.load_format == model::LoadFormat::automatic)
-    plan_options.weight_bytes = model::checkpoint_bytes(folder);
+    plan_options.weight_bytes = model::checkpoint_bytes(*opened);
   auto plan = model::derive_serve_plan(opened->config, plan_options, gpu::make_host_device(workers)->facts());
   if (plan.ok()) {
     served->plan = *plan;
   } else {
     append(wrong.problems, std::move(plan).error());
   }
-  read_tokenizer(folder, *served, wrong.problems);
-  if (served->tokenizer) read_template(folder, options.chat_template, *served, wrong.problems);
+  if (opened->gguf) {
+    read_gguf_text_into(*opened->gguf, options.chat_template, *served, wrong.problems);
+  } else {
+    read_tokenizer(folder, *served, wrong.problems);
+    if (served->tokenizer) read_template(folder, options.chat_template, *served, wrong.problems);
+  }
   if (!wrong.problems.empty()) return wrong;
 
   LocalModel local;

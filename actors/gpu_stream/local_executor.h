@@ -12,8 +12,8 @@
 
 namespace actors {
 
-/// A model folder of this machine, read as far as a plan needs, and how its device is brought up later. This
-/// is where options become a device, so that http/ need not know one.
+/// A model of this machine (a folder or a GGUF file), read as far as a plan needs, and how its device is
+/// brought up later. This is where options become a device, so that http/ need not know one.
 struct LocalModel {
   std::shared_ptr<const ServedModel> served;
   ExecutorFactory make_executor;

@@ -56,6 +56,12 @@ class HostDevice final : public Device {
     return Buffer(this, static_cast<std::byte*>(base), size);
   }
 
+  void expect_streaming(const Buffer& buffer) override {
+    // Large pages: with pages of 4 KiB a core walks page tables as long as it reads. Memory that is touched
+    // here and there (KV pages) must not ask for them: each touch would cost 2 MiB.
+    (void)madvise(buffer.base(), static_cast<std::size_t>(buffer.size().n), MADV_HUGEPAGE);
+  }
+
   Result<std::unique_ptr<Stream>, DeviceError> create_stream() override {
     try {
       return std::unique_ptr<Stream>(std::make_unique<PooledHostStream>(num_workers_));

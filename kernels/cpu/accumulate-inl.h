@@ -52,10 +52,43 @@ HWY_INLINE void accumulate_lanes(const Product& p, std::int64_t row, std::int64_
   }
 }
 
+/// Two sixteens of columns at once, so that few rows still keep the multipliers busy.
+template <int M>
+HWY_INLINE void accumulate_pairs(const Product& p, std::int64_t row, std::int64_t column,
+                                 std::int64_t k_first, std::int64_t k_end) {
+  const float* a = p.a + row * p.a_pitch;
+  float* c = p.c + row * p.c_pitch + column;
+  Lanes16 acc[M][2];
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m) {
+    acc[m][0] = load(c + m * p.c_pitch);
+    acc[m][1] = load(c + m * p.c_pitch + kLanes);
+  }
+  for (std::int64_t k = k_first; k < k_end; ++k) {
+    const Lanes16 first = load(p.b[k] + column), second = load(p.b[k] + column + kLanes);
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m) {
+      const Lanes16 factor = splat(a[m * p.a_pitch + k]);
+      acc[m][0] = fma(factor, first, acc[m][0]);
+      acc[m][1] = fma(factor, second, acc[m][1]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m) {
+    store(acc[m][0], c + m * p.c_pitch);
+    store(acc[m][1], c + m * p.c_pitch + kLanes);
+  }
+}
+
 template <int M>
 HWY_INLINE void accumulate_block(const Product& p, std::int64_t row, std::int64_t k_first,
                                  std::int64_t k_end) {
   std::int64_t column = 0;
+  if constexpr (kParts == 1) {
+    for (; column + 2 * kLanes <= p.cols; column += 2 * kLanes) {
+      accumulate_pairs<M>(p, row, column, k_first, k_end);
+    }
+  }
   for (; column + kLanes <= p.cols; column += kLanes) {
     accumulate_lanes<M, true>(p, row, column, k_first, k_end);
   }

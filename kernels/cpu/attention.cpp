@@ -84,6 +84,12 @@ HWY_INLINE void join_tile(Softmax& all, float* total, const Softmax& tile, const
   rescale_add(total, before, partial, now, head_dim);
 }
 
+/// Starts fetching a key or value: one head's part of a cache row is too short for a processor to foresee. To
+/// the second cache: a tile of keys and one of values fill the first.
+HWY_INLINE void ask_for(const float* row, std::int64_t head_dim) {
+  for (std::int64_t i = 0; i < head_dim; i += 16) __builtin_prefetch(row + i, 0, 2);
+}
+
 /// Rows [first_row, first_row + num_rows) for the heads of one kv head. The rows share a slot and the list of
 /// each is a prefix of the last row's: one row, or consecutive identity lists. Keys and values are then
 /// fetched once for all.
@@ -123,6 +129,12 @@ void attend_run(const RowBatch& batch, const AttentionArgs& args, std::int64_t f
       const gpu::Rows row{page_row(args.pages, slot, list.position(start + i))};
       k_rows[i] = keys.row(row) + kv_head * head_dim;
       v_rows[i] = values.row(row) + kv_head * head_dim;
+      if (start == 0) ask_for(k_rows[i], head_dim);
+      ask_for(v_rows[i], head_dim);
+      if (start + kTile + i < list.size()) {
+        const gpu::Rows next{page_row(args.pages, slot, list.position(start + kTile + i))};
+        ask_for(keys.row(next) + kv_head * head_dim, head_dim);
+      }
     }
     // A row's own list may end before the tile does: those scores are made and dropped.
     dots(q_rows, queries, k_rows, entries, head_dim, weights, kTile);
@@ -172,7 +184,9 @@ gpu::Status attention_impl(gpu::HostStream& stream, const RowBatch& batch, const
       batch.form == Form::prefill ? std::clamp<std::int64_t>(kMaxQueries / group, 1, 8) : 1;
   const std::int64_t blocks = gpu::ceil_div(batch.num_rows.n, rows_per_block);
   const double entries = batch.max_position + 1.0;
-  const double cost = 0.1 * entries * static_cast<double>(rows_per_block * group * args.head_dim);
+  // Arithmetic, or fetching keys and values: caches of many layers lie in memory, their rows far apart.
+  const double cost = entries * static_cast<double>(args.head_dim) *
+                      std::max(0.1 * static_cast<double>(rows_per_block * group), 0.8);
   return parallel_ranges(stream, "attention", blocks * args.num_kv_heads, cost,
                          [&](std::int64_t first, std::int64_t last) {
                            for (std::int64_t unit = first; unit < last; ++unit) {

@@ -34,10 +34,7 @@ class CpuOps final : public Ops {
   }
   gpu::Status gemm_group(gpu::Stream& stream, const GemmGroupArgs& args) override {
     if (auto refusal = check_args(args)) return *std::move(refusal);
-    for (const GemmGroupArgs::Output& output : args.outputs) {
-      RETURN_IF_ERROR(cpu::gemm(host(stream), {output.y, args.x, output.w, args.form, output.name}));
-    }
-    return gpu::Done{};
+    return cpu::gemm_group(host(stream), args);
   }
   gpu::Status rms_norm(gpu::Stream& stream, const RmsNormArgs& args) override {
     if (auto refusal = check_args(args)) return *std::move(refusal);

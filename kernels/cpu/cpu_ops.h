@@ -13,6 +13,7 @@ gpu::Status add(gpu::HostStream&, const AddArgs&);
 gpu::Status scaled_silu(gpu::HostStream&, const ScaledSiluArgs&);
 gpu::Status swiglu(gpu::HostStream&, const SwigluArgs&);
 gpu::Status gemm(gpu::HostStream&, const GemmArgs&);
+gpu::Status gemm_group(gpu::HostStream&, const GemmGroupArgs&);
 gpu::Status rms_norm(gpu::HostStream&, const RmsNormArgs&);
 gpu::Status gated_rms_norm(gpu::HostStream&, const GatedRmsNormArgs&);
 gpu::Status head_norm_rope(gpu::HostStream&, const RowBatch&, const HeadNormRopeArgs&);

@@ -8,6 +8,7 @@
 #endif
 
 #include "kernels/cpu/lanes-inl.h"
+#include "kernels/cpu/sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kernels::cpu {
@@ -15,7 +16,7 @@ namespace HWY_NAMESPACE {
 
 /// Rows of a and of b whose sums are kept in registers together. Chosen for speed: a dot has one value
 /// whatever the block.
-inline constexpr int kDotRows = kParts == 1 ? 3 : 2;
+inline constexpr int kDotRows = kParts == 1 ? 4 : 2;
 inline constexpr int kDotKeys = kParts == 1 ? 4 : 2;
 
 /// out[m][j] = dot(a[m], b[j], n), bit for bit, for M x N pairs.
@@ -39,11 +40,10 @@ HWY_INLINE void dots_block(const float* const* a, const float* const* b, std::in
       for (int j = 0; j < N; ++j) acc[m][j] = fma(lanes, keys[j], acc[m][j]);
     }
   });
+  float* rows[M];
 #pragma GCC unroll 8
-  for (int m = 0; m < M; ++m) {
-#pragma GCC unroll 8
-    for (int j = 0; j < N; ++j) out[m * pitch + j] = sum(acc[m][j]);
-  }
+  for (int m = 0; m < M; ++m) rows[m] = out + m * pitch;
+  store_sums(acc, rows, 0);
 }
 
 template <int N>
@@ -51,7 +51,11 @@ HWY_INLINE void dots_of_keys(const float* const* a, std::int64_t num_a, const fl
                              float* out, std::int64_t pitch) {
   std::int64_t m = 0;
   for (; m + kDotRows <= num_a; m += kDotRows) dots_block<kDotRows, N>(a + m, b, n, out + m * pitch, pitch);
-  for (; m < num_a; ++m) dots_block<1, N>(a + m, b, n, out + m * pitch, pitch);
+  if constexpr (kDotRows > 3) {
+    if (m + 3 == num_a) return dots_block<3, N>(a + m, b, n, out + m * pitch, pitch);
+    if (m + 2 == num_a) return dots_block<2, N>(a + m, b, n, out + m * pitch, pitch);
+  }
+  if (m < num_a) dots_block<1, N>(a + m, b, n, out + m * pitch, pitch);
 }
 
 /// All pairs; a few rows of b stay in the nearest cache while every row of a passes.

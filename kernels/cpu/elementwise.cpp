@@ -91,6 +91,21 @@ HWY_EXPORT(add_impl);
 HWY_EXPORT(scaled_silu_impl);
 HWY_EXPORT(swiglu_impl);
 
+namespace {
+gpu::Status quantized_embedding(gpu::HostStream& stream, const RowBatch& batch, const EmbeddingArgs& args) {
+  const auto y = gpu::typed<float>(args.y);
+  const double cost = static_cast<double>(y.cols.n) * 2.0;
+  return parallel_ranges(stream, "embedding", batch.num_rows.n, cost,
+                         [&](std::int64_t first, std::int64_t last) {
+                           for (std::int64_t r = first; r < last; ++r) {
+                             const Rows slot{batch.row_slot.base[r]};
+                             const std::int32_t token = args.ids.row(slot)[batch.row_position.base[r]];
+                             dequantize_row(args.table.quantized, Rows{token}, y.row(Rows{r}));
+                           }
+                         });
+}
+}  // namespace
+
 gpu::Status embedding(gpu::HostStream& stream, const RowBatch& batch, const EmbeddingArgs& args) {
   for (std::int64_t r = 0; r < batch.num_rows.n; ++r) {
     const std::int32_t slot = batch.row_slot.base[r];
@@ -106,6 +121,7 @@ gpu::Status embedding(gpu::HostStream& stream, const RowBatch& batch, const Embe
                           "; the table has " + std::to_string(args.table.rows().n) + " rows");
     }
   }
+  if (args.table.is_quantized()) return quantized_embedding(stream, batch, args);
   return HWY_DYNAMIC_DISPATCH(embedding_impl)(stream, batch, args);
 }
 

@@ -40,7 +40,8 @@ struct GdnHead {
   float beta(std::int64_t t) const { return sigmoid1(gpu::typed<float>(args.b).row({first_row + t})[head]); }
   /// Logarithm of the decay; never positive.
   float decay(std::int64_t t) const {
-    const float rate = exp1(gpu::typed<float>(args.a_log).base[head]);
+    const float stored = gpu::typed<float>(args.a_log).base[head];
+    const float rate = args.decay == GdnDecay::negative_rate ? -stored : exp1(stored);
     const float a = gpu::typed<float>(args.a).row({first_row + t})[head];
     return -rate * softplus1(a + gpu::typed<float>(args.dt_bias).base[head]);
   }

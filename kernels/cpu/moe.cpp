@@ -3,6 +3,7 @@
 #include <string>
 
 #include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/quantized_rows.h"
 #include "kernels/cpu/targets.h"
 #include "kernels/cpu/tiles.h"
 #include "kernels/cpu/typed_weight.h"
@@ -106,10 +107,10 @@ ExpertOrder order_by_expert(const MoeExpertsArgs& args) {
 /// compute(expert, x rows, y rows, number of rows, first column, last column) for every expert's pairs, up to
 /// kBlock of them at a time, and cuts of [0, columns): an expert's weights are read once a block. `k` is the
 /// length of its dot products.
-template <class T, class Source, class Compute>
+template <class Source, class Compute>
 gpu::Status for_experts(gpu::HostStream& stream, const char* what, const MoeExpertsArgs& args,
                         const ExpertOrder& order, std::int64_t columns, std::int64_t k,
-                        const MatrixView<T>& y, Source source, Compute compute) {
+                        const MatrixView<float>& y, Source source, Compute compute) {
   constexpr std::int64_t kBlock = 32;
   constexpr std::int64_t kMaxCuts = 8;
   const std::int64_t num_pairs = order.start[args.num_experts];
@@ -125,7 +126,7 @@ gpu::Status for_experts(gpu::HostStream& stream, const char* what, const MoeExpe
     const std::int64_t first = index % num_cuts * cut;
     const std::int64_t last = std::min(first + cut, columns);
     for (std::int64_t p = order.start[e]; p < order.start[e + 1]; p += kBlock) {
-      const float* x_rows[kBlock];
+      decltype(source(std::int32_t{0})) x_rows[kBlock];
       float* y_rows[kBlock];
       const std::int64_t n = std::min(kBlock, order.start[e + 1] - p);
       for (std::int64_t i = 0; i < n; ++i) {
@@ -140,19 +141,54 @@ gpu::Status for_experts(gpu::HostStream& stream, const char* what, const MoeExpe
   });
 }
 
-/// hidden[pair, 0 … I-1] = silu(gate_e x) * (up_e x).
+/// Rows of x times rows [first, last) of all experts' weights, into y[row][n - shift].
 template <class T>
+struct FloatProduct {
+  MatrixView<const T> w;
+  MatrixView<const float> x;
+
+  const float* row(std::int64_t r) const { return x.row(Rows{r}); }
+  void operator()(const float* const* rows, float* const* y, std::int64_t n, std::int64_t first,
+                  std::int64_t last, std::int64_t shift) const {
+    dot_rows(rows, y, n, w.row(Rows{shift}), w.pitch.n, w.cols.n, first - shift, last - shift);
+  }
+};
+struct QuantizedProduct {
+  const QuantizedMatrix& w;
+  const QuantizedRow* x;
+
+  QuantizedRow row(std::int64_t r) const { return x[r]; }
+  void operator()(const QuantizedRow* rows, float* const* y, std::int64_t n, std::int64_t first,
+                  std::int64_t last, std::int64_t shift) const {
+    product_rows(rows, y, n, w, first, last, shift);
+  }
+};
+
+/// Calls body with the product of x and a weight of any type. `rows` is room for x as int8.
+template <class Body>
+gpu::Status with_product(gpu::HostStream& stream, QuantizedRows& rows, const MatrixView<const float>& x,
+                         const Weight& weight, const Body& body) {
+  if (weight.is_quantized()) {
+    RETURN_IF_ERROR(rows.quantize(stream, x));
+    return body(QuantizedProduct{weight.quantized, rows.rows()});
+  }
+  return with_weight_type(weight.matrix, [&]<class T>(const MatrixView<const T>& w) {
+    return body(FloatProduct<T>{w, x});
+  });
+}
+
+/// hidden[pair, 0 … I-1] = silu(gate_e x) * (up_e x).
+template <class Product>
 gpu::Status expert_hidden(gpu::HostStream& stream, const MoeExpertsArgs& args, const ExpertOrder& order,
-                          const MatrixView<const T>& w) {
-  const auto x = gpu::typed<float>(args.x);
+                          const Product& product) {
   const std::int64_t inner = args.intermediate;
   const std::int64_t top_k = args.ids.cols.n;
-  const auto source = [&](std::int32_t pair) { return x.row(Rows{pair / top_k}); };
-  const auto compute = [&](std::int64_t e, const float* const* x_rows, float* const* y_rows, std::int64_t n,
+  const auto source = [&](std::int32_t pair) { return product.row(pair / top_k); };
+  const auto compute = [&](std::int64_t e, const auto* x_rows, float* const* y_rows, std::int64_t n,
                            std::int64_t first, std::int64_t last) HWY_ATTR {
-    const T* weights = w.row(Rows{2 * e * inner});
-    dot_rows(x_rows, y_rows, n, weights, w.pitch.n, w.cols.n, first, last);
-    dot_rows(x_rows, y_rows, n, weights, w.pitch.n, w.cols.n, inner + first, inner + last);
+    const std::int64_t gate_row = 2 * e * inner, up_row = gate_row + inner;
+    product(x_rows, y_rows, n, gate_row + first, gate_row + last, gate_row);
+    product(x_rows, y_rows, n, up_row + first, up_row + last, gate_row);
     for (std::int64_t i = 0; i < n; ++i) {
       float* gate = y_rows[i] + first;
       const float* up = gate + inner;
@@ -161,23 +197,22 @@ gpu::Status expert_hidden(gpu::HostStream& stream, const MoeExpertsArgs& args, c
       });
     }
   };
-  return for_experts(stream, "moe_experts gate_up", args, order, inner, 2 * w.cols.n,
+  return for_experts(stream, "moe_experts gate_up", args, order, inner, 2 * args.x.cols.n,
                      gpu::typed<float>(args.hidden), source, compute);
 }
 
 /// out[pair] = down_e hidden[pair].
-template <class T>
+template <class Product>
 gpu::Status expert_out(gpu::HostStream& stream, const MoeExpertsArgs& args, const ExpertOrder& order,
-                       const MatrixView<const T>& w) {
-  const auto hidden = gpu::typed<float>(args.hidden);
+                       const Product& product) {
   const std::int64_t columns = args.x.cols.n;
-  const auto source = [&](std::int32_t pair) { return hidden.row(Rows{pair}); };
-  const auto compute = [&](std::int64_t e, const float* const* x_rows, float* const* y_rows, std::int64_t n,
+  const auto source = [&](std::int32_t pair) { return product.row(pair); };
+  const auto compute = [&](std::int64_t e, const auto* x_rows, float* const* y_rows, std::int64_t n,
                            std::int64_t first, std::int64_t last) HWY_ATTR {
-    dot_rows(x_rows, y_rows, n, w.row(Rows{e * columns}), w.pitch.n, w.cols.n, first, last);
+    product(x_rows, y_rows, n, e * columns + first, e * columns + last, e * columns);
   };
-  return for_experts(stream, "moe_experts down", args, order, columns, w.cols.n, gpu::typed<float>(args.out),
-                     source, compute);
+  return for_experts(stream, "moe_experts down", args, order, columns, args.intermediate,
+                     gpu::typed<float>(args.out), source, compute);
 }
 
 gpu::Status moe_experts_impl(gpu::HostStream& stream, const MoeExpertsArgs& args) {
@@ -186,10 +221,15 @@ gpu::Status moe_experts_impl(gpu::HostStream& stream, const MoeExpertsArgs& args
   const auto out = gpu::typed<float>(args.out);
   const std::int64_t top_k = args.ids.cols.n;
   const ExpertOrder order = order_by_expert(args);
-  RETURN_IF_ERROR(with_weight_type(args.gate_up.matrix,
-                                   [&](const auto& w) { return expert_hidden(stream, args, order, w); }));
-  RETURN_IF_ERROR(
-      with_weight_type(args.down.matrix, [&](const auto& w) { return expert_out(stream, args, order, w); }));
+  thread_local QuantizedRows rows;
+  RETURN_IF_ERROR(with_product(stream, rows, x, args.gate_up, [&](const auto& product) {
+    return expert_hidden(stream, args, order, product);
+  }));
+  const auto pairs = gpu::typed<float>(
+      ConstMatrix(args.hidden).first_rows(Rows{x.rows.n * top_k}).columns(Elements{0}, args.down.cols()));
+  RETURN_IF_ERROR(with_product(stream, rows, pairs, args.down, [&](const auto& product) {
+    return expert_out(stream, args, order, product);
+  }));
   const double cost = static_cast<double>(x.cols.n * top_k) * 0.2;
   return parallel_ranges(stream, "moe_experts sum", x.rows.n, cost,
                          [&](std::int64_t first, std::int64_t last) {

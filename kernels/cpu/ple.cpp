@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/tiles.h"
+#include "kernels/widen.h"
 
 namespace kernels::cpu {
 namespace {
@@ -47,15 +48,7 @@ void hash_row(const NgramRowsArgs& args, const std::int32_t* ids, std::int32_t p
 
 float widen(float value) { return value; }
 float widen(gpu::bf16 value) { return std::bit_cast<float>(std::uint32_t{value.bits} << 16); }
-float widen(gpu::f16 value) {
-  const std::uint32_t sign = (std::uint32_t{value.bits} & 0x8000U) << 16;
-  const std::uint32_t magnitude = std::uint32_t{value.bits} & 0x7FFFU;
-  if (magnitude >= 0x7C00U) return std::bit_cast<float>(sign | 0x7F800000U | (magnitude & 0x3FFU) << 13);
-  // Placing the fields as they are leaves the exponent 112 too small; the multiplication also normalises
-  // subnormals.
-  const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112F;
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | sign);
-}
+float widen(gpu::f16 value) { return widen_half(value.bits); }
 
 template <class T>
 gpu::Status gather(gpu::HostStream& stream, const GatherTableArgs& args) {
@@ -73,6 +66,20 @@ gpu::Status gather(gpu::HostStream& stream, const GatherTableArgs& args) {
       }
     }
   });
+}
+
+gpu::Status gather_quantized(gpu::HostStream& stream, const GatherTableArgs& args) {
+  const MatrixView<float> y = gpu::typed<float>(args.y);
+  const std::int64_t dim = args.table.cols().n, heads = args.rows.cols.n;
+  const double cost = static_cast<double>(heads) * (50.0 + 2.0 * static_cast<double>(dim));
+  return parallel_ranges(
+      stream, "gather_table", args.rows.rows.n, cost, [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t r = first; r < last; ++r) {
+          for (std::int64_t head = 0; head < heads; ++head) {
+            dequantize_row(args.table.quantized, {args.rows.row({r})[head]}, y.row({r}) + head * dim);
+          }
+        }
+      });
 }
 
 }  // namespace
@@ -97,6 +104,7 @@ gpu::Status gather_table(gpu::HostStream& stream, const GatherTableArgs& args) {
                           std::to_string(args.table.rows().n) + " rows");
     }
   }
+  if (args.table.is_quantized()) return gather_quantized(stream, args);
   switch (args.table.matrix.dtype) {
     case gpu::DType::f32:
       return gather<float>(stream, args);

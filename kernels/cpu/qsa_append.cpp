@@ -20,7 +20,8 @@ namespace HWY_NAMESPACE {
 void norm_key(const QsaIndexAppendArgs& args, float* out, std::int64_t dim) {
   const float* const w = gpu::typed<float>(args.k_norm).base;
   const float inverse = rsqrt1(dot(out, out, dim) / static_cast<float>(dim) + args.eps);
-  for (std::int64_t i = 0; i < dim; ++i) out[i] = out[i] * inverse * (1.0F + w[i]);
+  const float added = args.norm_weight == NormWeight::one_plus ? 1.0F : 0.0F;
+  for (std::int64_t i = 0; i < dim; ++i) out[i] = out[i] * inverse * (added + w[i]);
 }
 
 }  // namespace HWY_NAMESPACE

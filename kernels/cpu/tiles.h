@@ -11,10 +11,11 @@ namespace kernels::cpu {
 inline constexpr double kMinTileCost = 8000.0;
 inline constexpr std::int64_t kMaxTiles = 256;
 
-/// Units of work a tile, from what one unit costs: small operations become one tile, which runs on the
-/// caller. Independent of the number of workers, as results must be.
-inline std::int64_t units_per_tile(std::int64_t units, double cost_per_unit_ns) {
-  const double least = kMinTileCost / std::max(cost_per_unit_ns, 1e-3);
+/// Units of work a tile, from what one unit costs and how much is worth a tile: small operations become one
+/// tile, which runs on the caller. Independent of the number of workers, as results must be.
+inline std::int64_t units_per_tile(std::int64_t units, double cost_per_unit_ns,
+                                   double min_tile_cost_ns = kMinTileCost) {
+  const double least = min_tile_cost_ns / std::max(cost_per_unit_ns, 1e-3);
   if (static_cast<double>(units) <= 1.5 * least) return std::max<std::int64_t>(units, 1);
   return std::max({std::int64_t{1}, static_cast<std::int64_t>(least), gpu::ceil_div(units, kMaxTiles)});
 }

@@ -1,11 +1,48 @@
 #include "model/arch/model_config.h"
 
+#include <array>
+
 #include "model/arch/family_config.h"
 
 namespace model {
 namespace {
 
-bool is_qwen4_exp(std::string_view type) { return type == "qwen4_exp" || type == "qwen4_exp_text"; }
+struct FamilyReader {
+  std::string_view type;
+  std::string_view text_type;  ///< the type inside text_config; empty: always flat
+  void (*read)(ConfigReader& reader, ModelConfig& config);
+};
+constexpr std::array kFamilies{
+    FamilyReader{"llama", "", read_llama},
+    FamilyReader{"qwen3", "", read_qwen3},
+    FamilyReader{"qwen3_moe", "", read_qwen3_moe},
+    FamilyReader{"qwen3_next", "", read_qwen3_next},
+    FamilyReader{"qwen3_5", "qwen3_5_text", read_qwen3_5},
+    FamilyReader{"qwen3_5_moe", "qwen3_5_moe_text", read_qwen3_5_moe},
+    FamilyReader{"qwen4_exp", "qwen4_exp_text", read_qwen4_exp},
+};
+
+const FamilyReader* find_family(std::string_view type) {
+  for (const FamilyReader& family : kFamilies)
+    if (type == family.type || (!family.text_type.empty() && type == family.text_type)) return &family;
+  return nullptr;
+}
+
+/// "a, b and c"
+std::string family_names() {
+  std::string names;
+  for (std::size_t i = 0; i < kFamilies.size(); ++i) {
+    if (i > 0) names += i + 1 < kFamilies.size() ? ", " : " and ";
+    names += kFamilies[i].type;
+  }
+  return names;
+}
+
+void refuse_quantized(ConfigReader& reader) {
+  if (reader.has("quantization_config")) {
+    reader.problem("quantization_config", "is present: quantised checkpoints are not supported");
+  }
+}
 
 /// Keys that mean the same at the top and in text_config: the inner one counts, but a contradiction is
 /// nobody's guess.
@@ -20,6 +57,7 @@ void inherit(ConfigReader& root, ConfigReader& text, ModelConfig& config) {
   if (!text.has("bos_token_id") && root.has("bos_token_id")) {
     config.bos = root.integer("bos_token_id", limits::kToken);
   }
+  if (!text.has("eos_token_id")) config.eos = root.integers("eos_token_id", limits::kToken);
 }
 
 void read_family(ConfigReader& root, ModelConfig& config) {
@@ -29,28 +67,23 @@ void read_family(ConfigReader& root, ModelConfig& config) {
     return;
   }
   config.model_type = *type;
-  if (root.has("quantization_config")) {
-    root.problem("quantization_config", "is present: quantised checkpoints are not supported");
-  }
-  if (*type == "llama") return read_llama(root, config);
-  if (!is_qwen4_exp(*type)) {
-    root.problem("model_type", "is \"" + std::string(*type) + "\"; supported are qwen4_exp and llama");
+  refuse_quantized(root);
+  const FamilyReader* family = find_family(*type);
+  if (family == nullptr) {
+    root.problem("model_type", "is \"" + std::string(*type) + "\"; supported are " + family_names());
     return;
   }
+  if (family->text_type.empty() || !root.has("text_config")) return family->read(root, config);
   auto text = root.object("text_config");
-  if (!text) {
-    if (!root.has("text_config")) read_qwen4_exp(root, config);
-    return;
-  }
+  if (!text) return;
   const auto inner_type = text->text("model_type").value_or(*type);
-  if (!is_qwen4_exp(inner_type)) {
-    text->problem("model_type", "is \"" + std::string(inner_type) + "\"; qwen4_exp_text was expected");
+  if (find_family(inner_type) != family) {
+    text->problem("model_type", "is \"" + std::string(inner_type) + "\"; " + std::string(family->text_type) +
+                                    " was expected");
     return;
   }
-  if (text->has("quantization_config")) {
-    text->problem("quantization_config", "is present: quantised checkpoints are not supported");
-  }
-  read_qwen4_exp(*text, config);
+  refuse_quantized(*text);
+  family->read(*text, config);
   inherit(root, *text, config);
 }
 

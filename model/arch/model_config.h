@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,7 +13,7 @@
 
 namespace model {
 
-enum class Family { qwen4_exp, llama };
+enum class Family { llama, qwen3, qwen3_moe, qwen3_next, qwen3_5, qwen3_5_moe, qwen4_exp };
 enum class LayerKind { linear_attention, full_attention, sparse_attention };
 
 struct RopeConfig {
@@ -23,6 +24,7 @@ struct RopeConfig {
   std::int32_t original_max_positions = 0;
   double beta_fast = 32.0, beta_slow = 1.0, attention_factor = 0.0, mscale = 0.0,
          mscale_all_dim = 0.0;  // yarn; 0: derived
+  std::vector<float> frequency_divisors;  ///< of a GGUF file's llama3 scaling; empty: none
 };
 /// inv_freq [rotary_dim/2] in fp32 and the attention factor, as HF's ROPE_INIT_FUNCTIONS compute them.
 struct RopeTable {
@@ -35,12 +37,14 @@ struct GdnConfig {
   std::int32_t num_k_heads = 0, num_v_heads = 0, k_dim = 0, v_dim = 0, conv_kernel = 4;
   kernels::GateActivation output_gate = kernels::GateActivation::silu;
   kernels::ValueHeads value_heads = kernels::ValueHeads::grouped;
+  kernels::GdnDecay decay = kernels::GdnDecay::log_rate;
   std::int32_t key_width() const { return num_k_heads * k_dim; }
   std::int32_t value_width() const { return num_v_heads * v_dim; }
   std::int32_t conv_width() const { return 2 * key_width() + value_width(); }
 };
 struct MoeConfig {
-  std::int32_t num_experts = 0, top_k = 0, intermediate = 0, shared_intermediate = 0;
+  std::int32_t num_experts = 0, top_k = 0, intermediate = 0;
+  std::int32_t shared_intermediate = 0;  ///< 0: no shared expert
   bool renormalize = true;
 };
 struct HyperConnectionConfig {
@@ -64,6 +68,8 @@ struct IndexerConfig {
 };
 struct MtpConfig {
   std::int32_t num_layers = 0;
+  bool required =
+      true;  ///< false: a checkpoint without any of its tensors is whole, whatever the config says
 };
 
 /// A checkpoint's config.json, flat or nested under text_config, resolved: every default of the family filled
@@ -79,7 +85,8 @@ struct ModelConfig {
   kernels::NormWeight norm_weight = kernels::NormWeight::plain;
   float rms_norm_eps = 1e-6F;
   RopeConfig rope;
-  std::int32_t intermediate_size = 0;  ///< dense MLP; 0 when every layer is MoE
+  std::int32_t intermediate_size = 0;    ///< dense MLP; 0 when every layer is MoE
+  std::vector<LayerIndex> dense_layers;  ///< ascending: those of a model with experts that have none
   std::optional<GdnConfig> gdn;
   std::optional<MoeConfig> moe;
   std::optional<HyperConnectionConfig> hyper_connection;
@@ -90,6 +97,10 @@ struct ModelConfig {
   std::vector<TokenId> eos;  ///< config.json's; generation_config.json's stop tokens are read beside it
   std::optional<TokenId> bos;
   bool tied_embeddings = false;
+
+  bool has_experts(LayerIndex layer) const {
+    return moe && std::find(dense_layers.begin(), dense_layers.end(), layer) == dense_layers.end();
+  }
 };
 
 /// All problems at once, each naming `file` and the key.

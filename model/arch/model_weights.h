@@ -41,8 +41,8 @@ struct MlpWeights {
 struct MoeWeights {
   Weight router;         // [E, H]
   Weight gate_up, down;  // [E*2I, H], [E*H, I]: fused, whatever form the checkpoint has
-  MlpWeights shared;
-  Weight shared_gate;  // [1, H]
+  std::optional<MlpWeights> shared;
+  Weight shared_gate;  // [1, H]; with a shared expert
 };
 struct PleWeights {
   Weight key, value;
@@ -62,9 +62,11 @@ struct LayerWeights {
   std::optional<MoeWeights> moe;
 };
 struct MtpWeights {
-  Weight fc_embedding, fc_hidden;
-  ConstVector pre_fc_norm_embedding, pre_fc_norm_hidden;
-  HyperConnectionWeights mixer;
+  Weight fc_embedding, fc_hidden;                         // qwen4_exp: [H, H] each
+  Weight fc;                                              // the others: [H, 2H], the embedding's half first
+  ConstVector pre_fc_norm_embedding, pre_fc_norm_hidden;  // [H]; [H], of qwen4_exp [C*H]
+  std::optional<HyperConnectionWeights> mixer;            // qwen4_exp
+  ConstVector final_norm;                                 // the others
   LayerWeights layer;
 };
 struct ModelWeights {

@@ -10,8 +10,11 @@ constexpr std::array<std::string_view, 5> kIndexerKeys{
     "indexer_n_heads", "indexer_kv_heads", "indexer_head_dim", "indexer_budget", "indexer_compress_ratio"};
 
 /// Three releases, three names for the same layer.
+const std::vector<std::string_view> kSparseNames{"full_attention", "qwen_sparse_attention",
+                                                 "indexed_attention"};
+
 bool is_sparse(std::string_view name) {
-  return name == "full_attention" || name == "qwen_sparse_attention" || name == "indexed_attention";
+  return std::find(kSparseNames.begin(), kSparseNames.end(), name) != kSparseNames.end();
 }
 
 std::optional<IndexerConfig> read_indexer(ConfigReader& reader, std::int32_t rotary_dim) {
@@ -34,47 +37,15 @@ std::optional<IndexerConfig> read_indexer(ConfigReader& reader, std::int32_t rot
   return indexer;
 }
 
-/// layer_types, or the pattern "every full_attention_interval-th layer attends" where it is absent.
+/// Without an indexer the layer is dense, and only the name that says nothing about it is right.
 std::vector<LayerKind> read_layers(ConfigReader& reader, bool has_indexer) {
-  const auto num_layers = static_cast<std::size_t>(reader.integer("num_hidden_layers", limits::kLayers));
-  const LayerKind attention = has_indexer ? LayerKind::sparse_attention : LayerKind::full_attention;
-  std::vector<LayerKind> layers;
-  if (const auto names = reader.texts("layer_types")) {
-    for (std::string_view name : *names) {
-      if (name == "linear_attention") {
-        layers.push_back(LayerKind::linear_attention);
-        continue;
-      }
-      layers.push_back(attention);
-      if (!is_sparse(name)) {
-        reader.problem("layer_types", "names the unknown kind \"" + std::string(name) + "\"");
-      } else if (!has_indexer && name != "full_attention") {
-        reader.problem("layer_types", "names \"" + std::string(name) + "\", but there is no indexer_* key");
-      }
-    }
-    reader.require({"layer_types", "num_hidden_layers"}, layers.size() == num_layers,
-                   "has " + std::to_string(layers.size()) + " entries, num_hidden_layers is " +
-                       std::to_string(num_layers));
-    return layers;
+  if (has_indexer) {
+    return read_hybrid_layers(reader, LayerKind::sparse_attention, kSparseNames, std::nullopt);
   }
-  const auto interval = static_cast<std::size_t>(reader.integer("full_attention_interval", limits::kLayers));
-  for (std::size_t i = 0; i < num_layers; ++i) {
-    layers.push_back((i + 1) % interval != 0 ? LayerKind::linear_attention : attention);
-  }
-  return layers;
+  return read_hybrid_layers(reader, LayerKind::full_attention, {"full_attention"}, std::nullopt);
 }
 
-GdnConfig read_gdn(ConfigReader& reader) {
-  GdnConfig gdn;
-  gdn.num_k_heads = reader.integer("linear_num_key_heads", limits::kHeads);
-  gdn.num_v_heads = reader.integer("linear_num_value_heads", limits::kHeads);
-  gdn.k_dim = reader.integer("linear_key_head_dim", limits::kHeadDim);
-  gdn.v_dim = reader.integer("linear_value_head_dim", limits::kHeadDim);
-  gdn.conv_kernel = reader.integer("linear_conv_kernel_dim", limits::kTaps, 4);
-  reader.require({"linear_num_value_heads", "linear_num_key_heads"}, gdn.num_v_heads % gdn.num_k_heads == 0,
-                 "must be a multiple of linear_num_key_heads");
-  require_multiple_of_8(reader, {"linear_value_head_dim", "linear_num_value_heads"},
-                        std::int64_t{gdn.num_v_heads} * gdn.v_dim);
+void read_output_gate(ConfigReader& reader, GdnConfig& gdn) {
   const auto gate = reader.text("output_gate_type").value_or(reader.text("hidden_act").value_or("silu"));
   if (gate == "sigmoid") {
     gdn.output_gate = kernels::GateActivation::sigmoid;
@@ -82,27 +53,6 @@ GdnConfig read_gdn(ConfigReader& reader) {
     reader.problem("output_gate_type",
                    "is \"" + std::string(gate) + "\"; supported are sigmoid, silu and swish");
   }
-  if (const auto dtype = reader.text("mamba_ssm_dtype").value_or("float32"); dtype != "float32") {
-    reader.problem("mamba_ssm_dtype", "is \"" + std::string(dtype) + "\"; the state is kept in float32 only");
-  }
-  return gdn;
-}
-
-MoeConfig read_moe(ConfigReader& reader) {
-  MoeConfig moe;
-  moe.num_experts = reader.integer("num_experts", limits::kExperts);
-  moe.top_k = reader.integer("num_experts_per_tok", limits::kExperts);
-  moe.intermediate = reader.integer("moe_intermediate_size", limits::kIntermediate);
-  moe.shared_intermediate = reader.integer("shared_expert_intermediate_size", limits::kIntermediate);
-  moe.renormalize = reader.boolean("norm_topk_prob", true);
-  reader.require(
-      {"num_experts_per_tok", "num_experts"}, moe.top_k <= moe.num_experts,
-      "is " + std::to_string(moe.top_k) + ", more than num_experts " + std::to_string(moe.num_experts));
-  require_multiple_of_8(reader, {"moe_intermediate_size"}, moe.intermediate);
-  require_multiple_of_8(reader, {"shared_expert_intermediate_size"}, moe.shared_intermediate);
-  reader.require({"mlp_only_layers"}, reader.integers("mlp_only_layers", limits::kLayers).empty(),
-                 "names layers; every layer of this family is a mixture of experts");
-  return moe;
 }
 
 std::optional<PleConfig> read_ple(ConfigReader& reader, const ModelConfig& config) {
@@ -179,14 +129,16 @@ void read_qwen4_exp(ConfigReader& reader, ModelConfig& config) {
   config.attention_output_gate = true;
   config.qk_norm = true;
   read_common(reader, config);
-  config.num_kv_heads = reader.integer("num_key_value_heads", limits::kHeads);
-  config.head_dim = reader.integer("head_dim", limits::kHeadDim);
-  check_heads(reader, config);
-  config.rope = read_rope(reader, config.head_dim, config.max_positions, std::nullopt, 0.25);
+  read_heads(reader, config, std::nullopt, std::nullopt);
+  read_rope(reader, config, std::nullopt, 0.25);
   config.indexer = read_indexer(reader, config.rope.rotary_dim);
   config.layers = read_layers(reader, config.indexer.has_value());
   config.gdn = read_gdn(reader);
-  config.moe = read_moe(reader);
+  read_output_gate(reader, *config.gdn);
+  config.moe = read_moe(reader, SharedExpert::gated);
+  config.moe->renormalize = reader.boolean("norm_topk_prob", true);
+  reader.require({"mlp_only_layers"}, reader.integers("mlp_only_layers", limits::kLayerIndex).empty(),
+                 "names layers; every layer of this family is a mixture of experts");
   HyperConnectionConfig streams;
   streams.num_streams = reader.integer("hc_count", limits::kStreams);
   streams.low_rank = reader.integer("hc_lowrank", limits::kHidden);

@@ -68,6 +68,9 @@ RopeTable make_rope_table(const RopeConfig& config) {
   for (std::size_t i = 0; i < table.inv_freq.size(); ++i) {
     table.inv_freq[i] = 1.0F / power(config, static_cast<std::int32_t>(i));
   }
+  for (std::size_t i = 0; i < config.frequency_divisors.size() && i < table.inv_freq.size(); ++i) {
+    table.inv_freq[i] /= config.frequency_divisors[i];
+  }
   if (config.type == RopeConfig::Type::llama3) {
     for (float& frequency : table.inv_freq) frequency = llama3_frequency(config, frequency);
   }

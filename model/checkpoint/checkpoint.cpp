@@ -85,8 +85,8 @@ Result<Checkpoint, LoadError> Checkpoint::open(const std::filesystem::path& fold
       }
       continue;
     }
-    checkpoint.files_.push_back(std::make_unique<SafetensorsFile>(std::move(file).value()));
-    const SafetensorsFile* opened = checkpoint.files_.back().get();
+    checkpoint.files_.push_back(std::make_shared<const SafetensorsFile>(std::move(file).value()));
+    const TensorFile* opened = checkpoint.files_.back().get();
     for (const TensorEntry& entry : opened->tensors()) {
       if (sharded) {
         const auto listed = index.find(entry.name);
@@ -107,6 +107,17 @@ Result<Checkpoint, LoadError> Checkpoint::open(const std::filesystem::path& fold
     }
   }
   if (!error.problems.empty()) return error;
+  return checkpoint;
+}
+
+Checkpoint Checkpoint::of(const GgufModel& model) {
+  Checkpoint checkpoint;
+  checkpoint.directory_ = model.name();
+  for (const auto& file : model.files) {
+    checkpoint.files_.push_back(file);
+    for (const TensorEntry& entry : file->tensors())
+      checkpoint.tensors_.emplace(entry.name, Location{file.get(), &entry});
+  }
   return checkpoint;
 }
 

@@ -6,20 +6,22 @@
 #include <string>
 #include <vector>
 
+#include "model/checkpoint/gguf_file.h"
 #include "model/checkpoint/safetensors.h"
 
 namespace model {
 
-/// The tensors of a model folder: model.safetensors, or the files that model.safetensors.index.json names.
-/// Owns the mappings.
+/// The tensors of a model: of a folder's model.safetensors, of the files that model.safetensors.index.json
+/// names, or of a GGUF file and those it was split into. Owns the mappings.
 class Checkpoint {
  public:
   /// Opens nothing outside `folder`: a name in the index that is more than a plain file name is refused
   /// unopened.
   static Result<Checkpoint, LoadError> open(const std::filesystem::path& folder);
+  static Checkpoint of(const GgufModel& model);
 
   struct Location {
-    const SafetensorsFile* file = nullptr;
+    const TensorFile* file = nullptr;
     const TensorEntry* entry = nullptr;
   };
   const std::map<std::string, Location, std::less<>>& tensors() const { return tensors_; }
@@ -28,7 +30,7 @@ class Checkpoint {
   const std::string& directory() const { return directory_; }
 
  private:
-  std::vector<std::unique_ptr<SafetensorsFile>> files_;  // stable addresses
+  std::vector<std::shared_ptr<const TensorFile>> files_;  // stable addresses
   std::map<std::string, Location, std::less<>> tensors_;
   std::string directory_;
 };

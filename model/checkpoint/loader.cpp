@@ -1,8 +1,10 @@
 #include "model/checkpoint/loader.h"
 
 #include <algorithm>
+#include <set>
 
 #include "model/checkpoint/dummy_weights.h"
+#include "model/checkpoint/gguf_names.h"
 #include "model/checkpoint/weight_check.h"
 #include "model/checkpoint/weight_copy.h"
 
@@ -52,8 +54,8 @@ Result<ModelWeights, LoadError> load_dummy(const ModelConfig& config, gpu::Devic
                                            gpu::Stream& stream, const LoadProgress& progress) {
   ModelWeights weights;
   const WeightMap map = map_weights(config, published_names(), weights);
-  const std::vector<gpu::DType> stored(map.weights.size(), gpu::DType::bf16);
-  auto storage = place_weights(map, stored, device);
+  const std::vector<WeightForm> forms(map.weights.size(), WeightForm{gpu::DType::bf16});
+  auto storage = place_weights(map, forms, device);
   if (!storage.ok()) return std::move(storage).error();
   ProgressMeter meter(progress, storage->bytes);
   const auto status =
@@ -64,11 +66,62 @@ Result<ModelWeights, LoadError> load_dummy(const ModelConfig& config, gpu::Devic
   return weights;
 }
 
+/// Rows of these are looked up, one here and one there, and never multiplied as a whole.
+std::set<const Weight*> lookup_tables(const ModelConfig& config, const ModelWeights& weights) {
+  std::set<const Weight*> tables;
+  if (!config.tied_embeddings) tables.insert(&weights.embedding);
+  for (const LayerWeights& layer : weights.layers)
+    if (layer.ple) tables.insert(&layer.ple->table);
+  return tables;
+}
+
+std::vector<WeightForm> forms_of(const WeightMap& map, const Checkpoint& checkpoint,
+                                 const std::set<const Weight*>& tables) {
+  using Layout = kernels::QuantizedMatrix::Layout;
+  std::vector<WeightForm> forms;
+  for (const WeightSpec& weight : map.weights) {
+    const auto* const* target = std::get_if<Weight*>(&weight.target);
+    const bool is_table = target != nullptr && tables.contains(*target);
+    forms.push_back({checkpoint.tensors().find(weight.parts.front().name)->second.entry->type,
+                     is_table ? Layout::file : Layout::packed});
+  }
+  return forms;
+}
+
+std::int64_t bytes_in_files(const WeightMap& map, const Checkpoint& checkpoint) {
+  std::int64_t bytes = 0;
+  for (const WeightSpec& weight : map.weights) {
+    for (const TensorPart& part : weight.parts) {
+      const StoredType& type = checkpoint.tensors().find(part.name)->second.entry->type;
+      bytes += part.rows * type.row_bytes(gpu::Elements{weight.cols}).n;
+    }
+  }
+  return bytes;
+}
+
+/// The weights of a map whose tensors the checkpoint has.
+Result<Done, LoadError> load_map(const WeightMap& map, const Checkpoint& checkpoint,
+                                 const ModelConfig& config, ModelWeights& weights, gpu::Device& device,
+                                 gpu::Stream& stream, const LoadProgress& progress) {
+  auto leftovers = check_weights(map, checkpoint, config);
+  if (!leftovers.ok()) return std::move(leftovers).error();
+  for (const std::string& line : leftovers->ignored) {
+    if (progress.notice) progress.notice(line);
+  }
+  auto storage = place_weights(map, forms_of(map, checkpoint, lookup_tables(config, weights)), device);
+  if (!storage.ok()) return std::move(storage).error();
+  ProgressMeter meter(progress, bytes_in_files(map, checkpoint));
+  const auto status = copy_weights(map, checkpoint, *storage, stream, [&](std::int64_t n) { meter.add(n); });
+  if (!status.ok()) return from_stream(status.error());
+  adopt(weights, config, std::move(storage).value());
+  meter.finish();
+  return Done{};
+}
+
 Result<ModelWeights, LoadError> load_checkpoint(const ModelFolder& folder, gpu::Device& device,
                                                 gpu::Stream& stream, const LoadProgress& progress) {
   auto checkpoint = Checkpoint::open(folder.path);
   if (!checkpoint.ok()) return std::move(checkpoint).error();
-
   const auto& tensors = checkpoint->tensors();
   const TensorNames names{[&](std::string_view name) { return checkpoint->has(name); },
                           [&](std::string_view prefix) {
@@ -77,32 +130,45 @@ Result<ModelWeights, LoadError> load_checkpoint(const ModelFolder& folder, gpu::
                           }};
   ModelWeights weights;
   const WeightMap map = map_weights(folder.config, names, weights);
-  auto leftovers = check_weights(map, *checkpoint, folder.config);
-  if (!leftovers.ok()) return std::move(leftovers).error();
-  for (const std::string& line : leftovers->ignored) {
-    if (progress.notice) progress.notice(line);
-  }
-
-  std::vector<gpu::DType> stored;
-  std::int64_t file_bytes = 0;
-  for (const WeightSpec& weight : map.weights) {
-    stored.push_back(tensors.find(weight.parts.front().name)->second.entry->dtype);
-    for (const TensorPart& part : weight.parts) file_bytes += tensors.find(part.name)->second.entry->bytes;
-  }
-  auto storage = place_weights(map, stored, device);
-  if (!storage.ok()) return std::move(storage).error();
-  ProgressMeter meter(progress, file_bytes);
-  const auto status = copy_weights(map, *checkpoint, *storage, stream, [&](std::int64_t n) { meter.add(n); });
-  if (!status.ok()) return from_stream(status.error());
-  adopt(weights, folder.config, std::move(storage).value());
-  meter.finish();
+  RETURN_IF_ERROR(load_map(map, *checkpoint, folder.config, weights, device, stream, progress));
   return weights;
+}
+
+Result<ModelWeights, LoadError> load_gguf(const ModelFolder& folder, gpu::Device& device, gpu::Stream& stream,
+                                          const LoadProgress& progress) {
+  if (auto problems = check_gguf_hash(*folder.gguf, folder.config); !problems.empty())
+    return LoadError{std::move(problems)};
+  const Checkpoint checkpoint = Checkpoint::of(*folder.gguf);
+  const GgufNames names({folder.gguf_architecture, folder.config}, checkpoint);
+  ModelWeights weights;
+  WeightMap map = map_weights(folder.config, names.as_safetensors(), weights);
+  names.translate(map);
+  RETURN_IF_ERROR(load_map(map, checkpoint, folder.config, weights, device, stream, progress));
+  for (const auto& file : folder.gguf->files) file->release_all();
+  return weights;
+}
+
+Result<ModelFolder, LoadError> open_gguf_model(const std::filesystem::path& path) {
+  auto gguf = open_gguf(path);
+  if (!gguf.ok()) return std::move(gguf).error();
+  auto config = read_gguf_config(*gguf);
+  if (!config.ok()) return std::move(config).error();
+  auto generation = read_gguf_generation(*gguf);
+  if (!generation.ok()) return std::move(generation).error();
+  ModelFolder folder;
+  folder.path = path;
+  folder.config = std::move(config->config);
+  folder.gguf_architecture = config->architecture;
+  folder.generation = *std::move(generation);
+  folder.gguf = std::make_shared<const GgufModel>(*std::move(gguf));
+  return folder;
 }
 
 }  // namespace
 
 Result<ModelFolder, LoadError> open_model_folder(const std::filesystem::path& path) {
   std::error_code unreadable;
+  if (is_gguf_file(path)) return open_gguf_model(path);
   if (!std::filesystem::is_directory(path, unreadable)) return LoadError{{path.string() + ": not a folder"}};
   ModelFolder folder;
   folder.path = path;
@@ -131,6 +197,14 @@ Result<ModelFolder, LoadError> open_model_folder(const std::filesystem::path& pa
   return folder;
 }
 
+std::optional<gpu::Bytes> checkpoint_bytes(const ModelFolder& model) {
+  if (!model.gguf) return checkpoint_bytes(model.path);
+  std::int64_t bytes = 0;
+  for (const auto& file : model.gguf->files)
+    for (const TensorEntry& entry : file->tensors()) bytes += entry.bytes;
+  return gpu::Bytes{bytes};
+}
+
 std::optional<gpu::Bytes> checkpoint_bytes(const std::filesystem::path& folder) {
   std::int64_t bytes = 0;
   std::error_code stopped;
@@ -149,7 +223,8 @@ Result<ModelWeights, LoadError> load_weights(const ModelFolder& folder, LoadForm
                                              gpu::Device& device, gpu::Stream& stream,
                                              const LoadProgress& progress) {
   if (format == LoadFormat::dummy) return load_dummy(folder.config, device, stream, progress);
-  return load_checkpoint(folder, device, stream, progress);
+  return folder.gguf ? load_gguf(folder, device, stream, progress)
+                     : load_checkpoint(folder, device, stream, progress);
 }
 
 }  // namespace model

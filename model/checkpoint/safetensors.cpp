@@ -64,7 +64,7 @@ Problem read_entry(element value, std::int64_t data_bytes, TensorEntry& entry) {
       if (item.get(name) != simdjson::SUCCESS) return "dtype is not a string";
       const auto dtype = to_dtype(name);
       if (!dtype) return "dtype " + std::string(name) + " is not supported (F32, F16, BF16, I64 are)";
-      entry.dtype = *dtype;
+      entry.type = *dtype;
     } else if (key == "shape") {
       problem = read_integers(item, kMaxDimensions, entry.shape);
     } else if (key == "data_offsets") {
@@ -82,9 +82,9 @@ Problem read_entry(element value, std::int64_t data_bytes, TensorEntry& entry) {
   }
   entry.offset = offsets[0];
   entry.bytes = offsets[1] - offsets[0];
-  const auto wanted = byte_size(entry.dtype, entry.shape);
+  const auto wanted = byte_size(entry.type.dtype, entry.shape);
   if (!wanted || *wanted != entry.bytes) {
-    return "shape " + to_string(entry.shape) + " of " + std::string(gpu::to_string(entry.dtype)) + " needs " +
+    return "shape " + to_string(entry.shape) + " of " + to_string(entry.type) + " needs " +
            (wanted ? std::to_string(*wanted) + " bytes" : "more bytes than can be counted") +
            ", data_offsets hold " + std::to_string(entry.bytes);
   }

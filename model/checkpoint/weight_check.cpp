@@ -1,6 +1,7 @@
 #include "model/checkpoint/weight_check.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <map>
 #include <set>
@@ -8,10 +9,7 @@
 namespace model {
 namespace {
 
-using gpu::DType;
 using Location = Checkpoint::Location;
-
-bool is_floating(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
 
 bool ends_with(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
@@ -31,8 +29,10 @@ class Checker {
   }
 
  private:
+  /// Once each: a tensor may be held against the map as many times as it has parts.
   void problem(std::string_view file, std::string_view tensor, const std::string& what) {
-    error_.problems.push_back(std::string(file) + ": tensor " + std::string(tensor) + " " + what);
+    std::string line = std::string(file) + ": tensor " + std::string(tensor) + " " + what;
+    if (told_.insert(line).second) error_.problems.push_back(std::move(line));
   }
 
   /// The tensor with its shape, or null with a problem.
@@ -54,30 +54,31 @@ class Checker {
   }
 
   void check_weight(const WeightSpec& weight) {
-    std::vector<const Location*> parts;
-    std::map<DType, int> counts;
+    std::set<const Location*> parts;
     for (const TensorPart& part : weight.parts) {
       const Location* at = find(part.name, part.shape);
-      if (at == nullptr) continue;
-      const DType dtype = at->entry->dtype;
-      if (is_floating(dtype)) {
-        parts.push_back(at);
-        ++counts[dtype];
-      } else {
-        problem(at->file->name(), part.name,
-                "is " + std::string(gpu::to_string(dtype)) + ", f32, f16 or bf16 is needed");
-      }
+      if (at == nullptr || !parts.insert(at).second) continue;
+      const StoredType& type = at->entry->type;
+      // What is widened has few numbers and is read one by one.
+      const bool fits =
+          type.is_weight() && !(type.quantized && weight.storage == WeightSpec::Storage::widened);
+      if (fits) continue;
+      problem(at->file->name(), part.name, "is " + to_string(type) + ", f32, f16 or bf16 is needed");
+      parts.erase(at);
     }
+    std::map<std::string, int> counts;
+    for (const Location* at : parts) ++counts[to_string(at->entry->type)];
     if (counts.size() <= 1) return;
-    // One odd shard among many is one problem: the common dtype is taken for the intended one.
-    const DType common = std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
-                           return a.second < b.second;
-                         })->first;
+    // One odd shard among many is one problem: the common type is taken for the intended one.
+    const std::string common =
+        std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
+          return a.second < b.second;
+        })->first;
     for (const Location* at : parts) {
-      if (at->entry->dtype == common) continue;
+      const std::string type = to_string(at->entry->type);
+      if (type == common) continue;
       problem(at->file->name(), at->entry->name,
-              "is " + std::string(gpu::to_string(at->entry->dtype)) +
-                  ", other parts of the same weight are " + std::string(gpu::to_string(common)));
+              "is " + type + ", other parts of the same weight are " + common);
     }
   }
 
@@ -85,9 +86,8 @@ class Checker {
     const std::vector<std::int64_t>& expected = *buffer.expected;
     const Location* at = find(buffer.name, {static_cast<std::int64_t>(expected.size())});
     if (at == nullptr) return;
-    if (at->entry->dtype != DType::i64) {
-      problem(at->file->name(), buffer.name,
-              "is " + std::string(gpu::to_string(at->entry->dtype)) + ", i64 is needed");
+    if (at->entry->type != StoredType(gpu::DType::i64)) {
+      problem(at->file->name(), buffer.name, "is " + to_string(at->entry->type) + ", i64 is needed");
       return;
     }
     std::vector<std::int64_t> values(expected.size());
@@ -105,12 +105,25 @@ class Checker {
   std::optional<std::string> ignored_as(const std::string& name) const {
     if (name.find("visual.") != std::string::npos) return "*visual.*";
     if (ends_with(name, "rotary_emb.inv_freq")) return "*rotary_emb.inv_freq";
+    if (name == "rope_freqs.weight") return name + " (read with the config)";
+    if (is_draft_block(name)) return "blocks behind the last layer (draft layers)";
     if (config_.tied_embeddings && name == "lm_head.weight")
       return "lm_head.weight (the embedding is the head)";
     for (const std::string& inject : map_.final_mixer_injects) {
       if (name == inject) return "block_inject_weight of a final mixer";
     }
     return std::nullopt;
+  }
+
+  /// "blk.N.…" of a GGUF file, N past the model's layers.
+  bool is_draft_block(const std::string& name) const {
+    constexpr std::string_view prefix = "blk.";
+    if (name.compare(0, prefix.size(), prefix) != 0) return false;
+    std::size_t block = 0;
+    const auto [end, failure] =
+        std::from_chars(name.data() + prefix.size(), name.data() + name.size(), block);
+    return failure == std::errc() && end != name.data() + name.size() && *end == '.' &&
+           block >= config_.layers.size();
   }
 
   Leftovers check_surplus() {
@@ -136,6 +149,7 @@ class Checker {
   const Checkpoint& checkpoint_;
   const ModelConfig& config_;
   std::set<std::string_view> known_;
+  std::set<std::string> told_;
   LoadError error_;
 };
 

@@ -1,6 +1,7 @@
 #include "model/checkpoint/weight_copy.h"
 
 #include <algorithm>
+#include <cstring>
 #include <tuple>
 
 #include "model/checkpoint/widen.h"
@@ -15,6 +16,7 @@ struct Job {
   const TensorPart* part = nullptr;
   Checkpoint::Location from;
   std::byte* weight_address = nullptr;
+  const WeightForm* form = nullptr;
 };
 
 /// In the order of the bytes on disk.
@@ -22,44 +24,81 @@ std::vector<Job> list_jobs(const WeightMap& map, const Checkpoint& checkpoint, c
   std::vector<Job> jobs;
   for (std::size_t i = 0; i < map.weights.size(); ++i) {
     for (const TensorPart& part : map.weights[i].parts) {
-      jobs.push_back(
-          {&map.weights[i], &part, checkpoint.tensors().find(part.name)->second, storage.addresses[i]});
+      jobs.push_back({&map.weights[i], &part, checkpoint.tensors().find(part.name)->second,
+                      storage.addresses[i], &storage.forms[i]});
     }
   }
   std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) {
-    return std::tie(a.from.file->name(), a.from.entry->offset) <
-           std::tie(b.from.file->name(), b.from.entry->offset);
+    return std::tie(a.from.file->name(), a.from.entry->offset, a.part->first_file_row) <
+           std::tie(b.from.file->name(), b.from.entry->offset, b.part->first_file_row);
   });
   return jobs;
+}
+
+/// The rows of a part as the file has them, some at a time. `use` gets the index of the first within the
+/// part, their number, and their bytes, one row after another.
+template <class Use>
+gpu::Status for_rows(const Job& job, std::int64_t row_bytes,
+                     const std::function<void(std::int64_t bytes)>& copied, const Use& use) {
+  const TensorPart& part = *job.part;
+  const TensorFile& file = *job.from.file;
+  const std::byte* from = file.bytes(*job.from.entry) + part.first_file_row * row_bytes;
+  const std::int64_t step = part.file_row_step;
+  const std::int64_t chunk = std::max<std::int64_t>(1, kChunkBytes / row_bytes / step);
+  std::vector<std::byte> gathered;
+  for (std::int64_t first = 0; first < part.rows; first += chunk) {
+    const std::int64_t rows = std::min(chunk, part.rows - first);
+    const std::byte* begin = from + first * step * row_bytes;
+    if (step > 1) {
+      gathered.resize(static_cast<std::size_t>(rows * row_bytes));
+      for (std::int64_t r = 0; r < rows; ++r)
+        std::memcpy(gathered.data() + r * row_bytes, begin + r * step * row_bytes,
+                    static_cast<std::size_t>(row_bytes));
+      begin = gathered.data();
+    }
+    RETURN_IF_ERROR(use(first, rows, begin));
+    // The rows between belong to another part, which reads them again where it comes later.
+    file.release(*job.from.entry, (part.first_file_row + first * step) * row_bytes,
+                 ((rows - 1) * step + 1) * row_bytes);
+    copied(rows * row_bytes);
+  }
+  return gpu::Done{};
 }
 
 }  // namespace
 
 gpu::Status copy_weights(const WeightMap& map, const Checkpoint& checkpoint, const WeightStorage& storage,
                          gpu::Stream& stream, const std::function<void(std::int64_t bytes)>& copied) {
+  for (std::size_t i = 0; i < map.weights.size(); ++i) {
+    const StoredType type = device_type(map.weights[i], storage.forms[i].stored);
+    if (!type.quantized) continue;
+    const gpu::Bytes bytes = kernels::quantized_bytes(*type.quantized, storage.forms[i].layout,
+                                                      {map.weights[i].rows}, {map.weights[i].cols});
+    RETURN_IF_ERROR(stream.fill_zero(storage.addresses[i], bytes, "quantised weights"));
+  }
+  RETURN_IF_ERROR(stream.synchronize());
   for (const Job& job : list_jobs(map, checkpoint, storage)) {
-    const TensorEntry& entry = *job.from.entry;
-    const std::int64_t row_bytes = gpu::bytes_of(entry.dtype, gpu::Elements{job.weight->cols}).n;
-    const std::int64_t begin = job.part->first_file_row * row_bytes, bytes = job.part->rows * row_bytes;
-    const std::byte* from = job.from.file->bytes(entry) + begin;
-    const gpu::DType dtype = device_dtype(*job.weight, entry.dtype);
-    const gpu::Elements before{job.part->first_row * job.weight->cols};
-    std::byte* to = job.weight_address + gpu::bytes_of(dtype, before).n;
-    if (dtype != entry.dtype) {
-      const std::vector<float> values = widen(from, entry.dtype, bytes / gpu::size_of(entry.dtype));
-      const gpu::Bytes wide = gpu::bytes_of<float>(gpu::Elements{static_cast<std::int64_t>(values.size())});
-      RETURN_IF_ERROR(stream.copy_to_device(to, values.data(), wide, entry.name.c_str()));
-      job.from.file->release(entry, begin, bytes);
-      copied(bytes);
-      continue;
-    }
-    for (std::int64_t first = 0; first < bytes; first += kChunkBytes) {
-      const std::int64_t length = std::min(kChunkBytes, bytes - first);
-      RETURN_IF_ERROR(
-          stream.copy_to_device(to + first, from + first, gpu::Bytes{length}, entry.name.c_str()));
-      job.from.file->release(entry, begin + first, length);
-      copied(length);
-    }
+    const char* name = job.from.entry->name.c_str();
+    const gpu::Elements cols{job.weight->cols};
+    const StoredType stored = job.from.entry->type, type = device_type(*job.weight, stored);
+    const std::int64_t row_bytes = stored.row_bytes(cols).n;
+    const auto place = [&](std::int64_t first, std::int64_t rows, const std::byte* from) -> gpu::Status {
+      const std::int64_t row = job.part->first_row + first;
+      if (type.quantized) {
+        const kernels::QuantizedMatrix matrix{
+            job.weight_address, *type.quantized, job.form->layout, {job.weight->rows}, cols};
+        for (std::int64_t r = 0; r < rows; ++r)
+          kernels::place_row(matrix, job.weight_address, {row + r}, from + r * row_bytes);
+        return gpu::Done{};
+      }
+      std::byte* to = job.weight_address + row * type.row_bytes(cols).n;
+      const gpu::Bytes bytes{rows * type.row_bytes(cols).n};
+      if (type == stored) return stream.copy_to_device(to, from, bytes, name);
+      const std::vector<float> values = widen(from, stored.dtype, rows * cols.n);
+      RETURN_IF_ERROR(stream.copy_to_device(to, values.data(), bytes, name));
+      return gpu::Done{};
+    };
+    RETURN_IF_ERROR(for_rows(job, row_bytes, copied, place));
   }
   return stream.synchronize();
 }

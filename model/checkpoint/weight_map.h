@@ -31,6 +31,7 @@ struct TensorPart {
   std::int64_t first_row = 0;       ///< in the weight
   std::int64_t rows = 0;
   std::int64_t first_file_row = 0;  ///< in the tensor
+  std::int64_t file_row_step = 1;   ///< from one row of the weight to the next, in rows of the tensor
 };
 
 /// One weight of the model: a matrix [rows, cols], or a vector (rows 1).
@@ -63,8 +64,8 @@ WeightMap map_weights(const ModelConfig& config, const TensorNames& names, Model
 /// Elements of all weights, for plans that are made before a checkpoint is opened.
 std::int64_t count_weight_elements(const ModelConfig& config);
 
-/// Names as the reference exports them: fused experts, sharded tables. What a map is made with where there is
-/// no file to ask.
+/// Names as the models were published: fused experts, sharded tables, the draft layer there. What a map is
+/// made with where there is no file to ask.
 TensorNames published_names();
 
 }  // namespace model

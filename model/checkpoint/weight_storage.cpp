@@ -11,33 +11,46 @@ struct Place {
   std::int64_t offset = 0;
 };
 
-void point(const WeightSpec& weight, gpu::DType dtype, const std::byte* address) {
+void point(const WeightSpec& weight, const WeightForm& form, const std::byte* address) {
   const gpu::Elements cols{weight.cols};
-  const gpu::ConstMatrix view{address, dtype, gpu::Rows{weight.rows}, cols, cols};
+  const StoredType type = device_type(weight, form.stored);
+  if (type.quantized) {
+    **std::get_if<Weight*>(&weight.target) =
+        Weight(kernels::QuantizedMatrix{address, *type.quantized, form.layout, {weight.rows}, cols});
+    return;
+  }
+  const gpu::ConstMatrix view{address, type.dtype, gpu::Rows{weight.rows}, cols, cols};
   if (const auto* target = std::get_if<Weight*>(&weight.target)) {
     **target = Weight(view);
   } else if (const auto* matrix = std::get_if<gpu::ConstMatrix*>(&weight.target)) {
     **matrix = view;
   } else {
-    *std::get<gpu::ConstVector*>(weight.target) = {address, dtype, cols};
+    *std::get<gpu::ConstVector*>(weight.target) = {address, type.dtype, cols};
   }
+}
+
+std::int64_t device_bytes(const WeightSpec& weight, const WeightForm& form) {
+  const StoredType type = device_type(weight, form.stored);
+  const gpu::Rows rows{weight.rows};
+  const gpu::Elements cols{weight.cols};
+  if (type.quantized) return kernels::quantized_bytes(*type.quantized, form.layout, rows, cols).n;
+  return gpu::bytes_of(type.dtype, rows * cols).n;
 }
 
 }  // namespace
 
-gpu::DType device_dtype(const WeightSpec& weight, gpu::DType stored) {
-  return weight.storage == WeightSpec::Storage::widened ? gpu::DType::f32 : stored;
+StoredType device_type(const WeightSpec& weight, const StoredType& stored) {
+  return weight.storage == WeightSpec::Storage::widened ? StoredType(gpu::DType::f32) : stored;
 }
 
-Result<WeightStorage, LoadError> place_weights(const WeightMap& map, const std::vector<gpu::DType>& stored,
+Result<WeightStorage, LoadError> place_weights(const WeightMap& map, const std::vector<WeightForm>& forms,
                                                gpu::Device& device) {
   WeightStorage storage;
+  storage.forms = forms;
   std::vector<Place> places;
   std::vector<std::int64_t> sizes{0};
   for (std::size_t i = 0; i < map.weights.size(); ++i) {
-    const WeightSpec& weight = map.weights[i];
-    const std::int64_t bytes =
-        gpu::bytes_of(device_dtype(weight, stored[i]), gpu::Elements{weight.rows * weight.cols}).n;
+    const std::int64_t bytes = device_bytes(map.weights[i], forms[i]);
     const std::int64_t padded = gpu::round_up(bytes, kAlignment);
     if (sizes.back() > 0 && sizes.back() + padded > kBufferBytes) sizes.push_back(0);
     places.push_back({sizes.size() - 1, sizes.back()});
@@ -47,11 +60,12 @@ Result<WeightStorage, LoadError> place_weights(const WeightMap& map, const std::
   for (std::int64_t size : sizes) {
     auto buffer = device.allocate(gpu::Bytes{size}, "weights");
     if (!buffer.ok()) return LoadError{{"weights: " + buffer.error().what}};
+    device.expect_streaming(*buffer);
     storage.buffers.push_back(std::move(buffer).value());
   }
   for (std::size_t i = 0; i < places.size(); ++i) {
     storage.addresses.push_back(storage.buffers[places[i].buffer].base() + places[i].offset);
-    point(map.weights[i], device_dtype(map.weights[i], stored[i]), storage.addresses.back());
+    point(map.weights[i], forms[i], storage.addresses.back());
   }
   return storage;
 }

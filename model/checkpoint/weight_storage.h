@@ -3,22 +3,30 @@
 #include <vector>
 
 #include "gpu/device.h"
+#include "model/checkpoint/stored_type.h"
 #include "model/checkpoint/weight_map.h"
 
 namespace model {
+
+/// How a weight's type in the files and its use decide where its rows go.
+struct WeightForm {
+  StoredType stored;
+  kernels::QuantizedMatrix::Layout layout = kernels::QuantizedMatrix::Layout::packed;  ///< where quantised
+};
 
 /// Device memory for all weights of a map: few large buffers, every weight dense and 256-byte aligned.
 struct WeightStorage {
   std::vector<gpu::Buffer> buffers;
   std::vector<std::byte*> addresses;  ///< by index in the map
-  std::int64_t bytes = 0;             ///< of the weights, without padding
+  std::vector<WeightForm> forms;
+  std::int64_t bytes = 0;  ///< of the weights, without padding
 };
 
-/// The dtype on the device of a weight that files keep as `stored`.
-gpu::DType device_dtype(const WeightSpec& weight, gpu::DType stored);
+/// The type on the device of a weight that files keep as `stored`.
+StoredType device_type(const WeightSpec& weight, const StoredType& stored);
 
-/// Allocates, and points every target of the map at its place. `stored` is each weight's dtype in the files.
-Result<WeightStorage, LoadError> place_weights(const WeightMap& map, const std::vector<gpu::DType>& stored,
+/// Allocates, and points every target of the map at its place. `forms` is by index in the map.
+Result<WeightStorage, LoadError> place_weights(const WeightMap& map, const std::vector<WeightForm>& forms,
                                                gpu::Device& device);
 
 }  // namespace model

@@ -1,5 +1,6 @@
 #include "model/layers/attention.h"
 
+#include <array>
 #include <cmath>
 
 namespace model {
@@ -25,14 +26,23 @@ gpu::Status Attention::forward(StepContext& context, ConstMatrix x, Matrix y) co
   Scratch scratch(context);
   const Matrix projected = scratch.matrix(num_heads_ * head_stride, "attention q");
   const Matrix q = output_gate_ ? scratch.matrix(width, "attention heads") : projected;
-  Matrix blocks;
-  if (indexer_) blocks = scratch.matrix(DType::i32, indexer_->top_blocks(), "qsa blocks");
+  const Matrix k = scratch.matrix(num_kv_heads_ * head_dim_, "attention k");
+  const Matrix v = scratch.matrix(num_kv_heads_ * head_dim_, "attention v");
+  Matrix qk, blocks;
+  if (indexer_) {
+    qk = scratch.matrix((indexer_->num_heads + 1) * indexer_->head_dim, "qsa qk");
+    blocks = scratch.matrix(DType::i32, indexer_->top_blocks(), "qsa blocks");
+  }
   RETURN_IF_ERROR(scratch.status());
 
-  RETURN_IF_ERROR(append_keys(context, x));
-  RETURN_IF_ERROR(project(context, projected, x, weights_.q, "attention q"));
+  std::array<kernels::GemmGroupArgs::Output, 4> outputs = {{{projected, weights_.q, "attention q"},
+                                                            {k, weights_.k, "attention k"},
+                                                            {v, weights_.v, "attention v"}}};
+  if (indexer_) outputs[3] = {qk, weights_.indexer->qk, "qsa qk"};
+  RETURN_IF_ERROR(project(context, x, std::span(outputs).first(indexer_ ? 4 : 3)));
+  RETURN_IF_ERROR(append_keys(context, k, v));
   RETURN_IF_ERROR(rotate(context, q, projected, num_heads_, head_stride, weights_.q_norm));
-  if (indexer_) RETURN_IF_ERROR(select(context, x, gpu::typed<std::int32_t>(blocks)));
+  if (indexer_) RETURN_IF_ERROR(select(context, qk, gpu::typed<std::int32_t>(blocks)));
 
   kernels::AttentionArgs args;
   args.o = q;
@@ -69,30 +79,22 @@ gpu::Status Attention::rotate(StepContext& context, Matrix y, ConstMatrix x, std
   return context.ops.head_norm_rope(context.stream, context.batch, args);
 }
 
-gpu::Status Attention::append_keys(StepContext& context, ConstMatrix x) const {
-  Scratch scratch(context);
-  const Matrix k = scratch.matrix(num_kv_heads_ * head_dim_, "attention k");
-  const Matrix v = scratch.matrix(num_kv_heads_ * head_dim_, "attention v");
-  RETURN_IF_ERROR(scratch.status());
-  RETURN_IF_ERROR(project(context, k, x, weights_.k, "attention k"));
-  RETURN_IF_ERROR(project(context, v, x, weights_.v, "attention v"));
+gpu::Status Attention::append_keys(StepContext& context, Matrix k, ConstMatrix v) const {
   RETURN_IF_ERROR(rotate(context, k, k, num_kv_heads_, head_dim_, weights_.k_norm));
   return context.ops.kv_append(context.stream, context.batch,
                                {memory_.keys, memory_.values, k, v, context.pages});
 }
 
-gpu::Status Attention::select(StepContext& context, ConstMatrix x,
+gpu::Status Attention::select(StepContext& context, ConstMatrix qk,
                               gpu::MatrixView<std::int32_t> blocks) const {
   const std::int32_t dim = indexer_->head_dim;
   const std::int32_t query_width = indexer_->num_heads * dim;
   Scratch scratch(context);
-  const Matrix qk = scratch.matrix(query_width + dim, "qsa qk");
   const Matrix q = scratch.matrix(query_width, "qsa q");
   const Matrix scores = scratch.matrix(DType::f32, context.max_seq_len / indexer_->ratio, "qsa scores");
   RETURN_IF_ERROR(scratch.status());
 
-  RETURN_IF_ERROR(project(context, qk, x, weights_.indexer->qk, "qsa qk"));
-  const Matrix raw = qk.columns(Elements{query_width}, Elements{dim});
+  const ConstMatrix raw = qk.columns(Elements{query_width}, Elements{dim});
   context.show(layer_, "index_key", raw);
   kernels::QsaIndexAppendArgs append;
   append.closed = memory_.index_keys;
@@ -102,6 +104,7 @@ gpu::Status Attention::select(StepContext& context, ConstMatrix x,
   append.ratio = indexer_->ratio;
   append.pages = context.pages;
   append.k_norm = weights_.indexer->k_norm;
+  append.norm_weight = norm_weight_;
   append.eps = eps_;
   append.rope = rope_;
   RETURN_IF_ERROR(context.ops.qsa_index_append(context.stream, context.batch, append));

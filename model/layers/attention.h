@@ -20,8 +20,8 @@ class Attention final : public StatefulLayer {
  private:
   gpu::Status rotate(StepContext& context, Matrix y, ConstMatrix x, std::int32_t heads,
                      std::int32_t head_stride, gpu::ConstVector norm) const;
-  gpu::Status append_keys(StepContext& context, ConstMatrix x) const;
-  gpu::Status select(StepContext& context, ConstMatrix x, gpu::MatrixView<std::int32_t> blocks) const;
+  gpu::Status append_keys(StepContext& context, Matrix k, ConstMatrix v) const;
+  gpu::Status select(StepContext& context, ConstMatrix qk, gpu::MatrixView<std::int32_t> blocks) const;
 
   const AttentionWeights& weights_;
   LayerIndex layer_;

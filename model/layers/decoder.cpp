@@ -78,8 +78,9 @@ ModelWeights skeleton_weights(const ModelConfig& config) {
     const auto& ple = config.ple;
     if (ple && std::count(ple->layers.begin(), ple->layers.end(), static_cast<LayerIndex>(i)) > 0)
       layer.ple.emplace();
-    if (config.moe) {
+    if (config.has_experts(static_cast<LayerIndex>(i))) {
       layer.moe.emplace();
+      if (config.moe->shared_intermediate > 0) layer.moe->shared.emplace();
     } else {
       layer.mlp.emplace();
     }

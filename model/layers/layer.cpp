@@ -37,6 +37,11 @@ gpu::Status project(StepContext& context, Matrix y, ConstMatrix x, const kernels
   return context.ops.gemm(context.stream, {y, x, w, context.batch.form, name});
 }
 
+gpu::Status project(StepContext& context, ConstMatrix x,
+                    std::span<const kernels::GemmGroupArgs::Output> outputs) {
+  return context.ops.gemm_group(context.stream, {x, outputs, context.batch.form});
+}
+
 StateSpan rows_span(Matrix matrix, Rows first, Rows count) {
   return {matrix.from_row(first).base, gpu::bytes_of(matrix.dtype, count * matrix.pitch)};
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,9 @@ class Scratch {
 /// y = x w^T in the form of the context's rows.
 gpu::Status project(StepContext& context, Matrix y, ConstMatrix x, const kernels::Weight& w,
                     const char* name);
+/// Several of them at once, of one x.
+gpu::Status project(StepContext& context, ConstMatrix x,
+                    std::span<const kernels::GemmGroupArgs::Output> outputs);
 
 /// A block of a decoder layer, x [rows, hidden] → y [rows, hidden]: written once against Ops; if it has to
 /// ask which backend runs it, an op is missing. Immutable after construction; called by the Runner's thread.

@@ -7,8 +7,9 @@ gpu::Status Mlp::forward(StepContext& context, ConstMatrix x, Matrix y) const {
   const Matrix gate = scratch.matrix(intermediate_, "mlp gate");
   const Matrix up = scratch.matrix(intermediate_, "mlp up");
   RETURN_IF_ERROR(scratch.status());
-  RETURN_IF_ERROR(project(context, gate, x, weights_.gate, "mlp gate"));
-  RETURN_IF_ERROR(project(context, up, x, weights_.up, "mlp up"));
+  const kernels::GemmGroupArgs::Output outputs[] = {{gate, weights_.gate, "mlp gate"},
+                                                    {up, weights_.up, "mlp up"}};
+  RETURN_IF_ERROR(project(context, x, outputs));
   RETURN_IF_ERROR(context.ops.swiglu(context.stream, {gate, gate, up}));
   return project(context, y, gate, weights_.down, "mlp down");
 }

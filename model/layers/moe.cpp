@@ -3,14 +3,13 @@
 namespace model {
 
 Moe::Moe(const ModelConfig& config, const MoeWeights& weights)
-    : weights_(weights),
-      config_(*config.moe),
-      hidden_size_(config.hidden_size),
-      shared_(weights.shared, config.moe->shared_intermediate) {}
+    : weights_(weights), config_(*config.moe), hidden_size_(config.hidden_size) {
+  if (weights.shared) shared_.emplace(*weights.shared, config.moe->shared_intermediate);
+}
 
 gpu::Status Moe::forward(StepContext& context, ConstMatrix x, Matrix y) const {
   RETURN_IF_ERROR(write_routed(context, x, y));
-  return add_shared(context, x, y);
+  return shared_ ? add_shared(context, *shared_, x, y) : gpu::Done{};
 }
 
 gpu::Status Moe::write_routed(StepContext& context, ConstMatrix x, Matrix y) const {
@@ -44,12 +43,12 @@ gpu::Status Moe::write_routed(StepContext& context, ConstMatrix x, Matrix y) con
   return context.ops.moe_experts(context.stream, args);
 }
 
-gpu::Status Moe::add_shared(StepContext& context, ConstMatrix x, Matrix y) const {
+gpu::Status Moe::add_shared(StepContext& context, const Mlp& expert, ConstMatrix x, Matrix y) const {
   Scratch scratch(context);
   const Matrix shared = scratch.matrix(hidden_size_, "shared expert");
   const Matrix gate = scratch.matrix(1, "shared expert gate");
   RETURN_IF_ERROR(scratch.status());
-  RETURN_IF_ERROR(shared_.forward(context, x, shared));
+  RETURN_IF_ERROR(expert.forward(context, x, shared));
   RETURN_IF_ERROR(project(context, gate, x, weights_.shared_gate, "shared expert gate"));
   return context.ops.shared_expert_add(context.stream, {y, shared, gate});
 }

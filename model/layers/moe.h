@@ -6,7 +6,7 @@
 
 namespace model {
 
-/// Routed experts plus one shared expert behind a sigmoid gate (model-spec 2.6).
+/// Routed experts, plus one shared expert behind a sigmoid gate where the model has one (model-spec 2.6).
 class Moe final : public Layer {
  public:
   Moe(const ModelConfig& config, const MoeWeights& weights);
@@ -14,12 +14,12 @@ class Moe final : public Layer {
 
  private:
   gpu::Status write_routed(StepContext& context, ConstMatrix x, Matrix y) const;
-  gpu::Status add_shared(StepContext& context, ConstMatrix x, Matrix y) const;
+  gpu::Status add_shared(StepContext& context, const Mlp& expert, ConstMatrix x, Matrix y) const;
 
   const MoeWeights& weights_;
   MoeConfig config_;
   std::int32_t hidden_size_;
-  Mlp shared_;
+  std::optional<Mlp> shared_;
 };
 
 }  // namespace model

@@ -17,10 +17,11 @@ gpu::Status Recurrent::forward(StepContext& context, ConstMatrix x, Matrix y) co
   const Matrix o = scratch.matrix(config_.value_width(), "gdn out");
   RETURN_IF_ERROR(scratch.status());
 
-  RETURN_IF_ERROR(project(context, u, x, weights_.qkv, "gdn qkv"));
-  RETURN_IF_ERROR(project(context, z, x, weights_.z, "gdn z"));
-  RETURN_IF_ERROR(project(context, a, x, weights_.a, "gdn a"));
-  RETURN_IF_ERROR(project(context, b, x, weights_.b, "gdn b"));
+  const kernels::GemmGroupArgs::Output outputs[] = {{u, weights_.qkv, "gdn qkv"},
+                                                    {z, weights_.z, "gdn z"},
+                                                    {a, weights_.a, "gdn a"},
+                                                    {b, weights_.b, "gdn b"}};
+  RETURN_IF_ERROR(project(context, x, outputs));
 
   kernels::CausalConvArgs conv;
   conv.y = qkv;
@@ -44,6 +45,7 @@ gpu::Status Recurrent::forward(StepContext& context, ConstMatrix x, Matrix y) co
   gdn.k_dim = config_.k_dim;
   gdn.v_dim = config_.v_dim;
   gdn.value_heads = config_.value_heads;
+  gdn.decay = config_.decay;
   RETURN_IF_ERROR(ops.gdn(stream, context.batch, gdn));
 
   RETURN_IF_ERROR(ops.gated_rms_norm(

@@ -29,6 +29,8 @@ fs::path snapshot_of(const std::string& id, const fs::path& cache) {
   return revision.empty() ? fs::path() : cache / name / "snapshots" / revision;
 }
 
+bool is_gguf_name(const fs::path& path) { return path.extension() == ".gguf"; }
+
 bool looks_like_id(const std::string& model) {
   const auto slash = model.find('/');
   return slash != std::string::npos && slash > 0 && model.find('/', slash + 1) == std::string::npos &&
@@ -48,7 +50,14 @@ Result<ModelLocation, LoadError> locate_model(const std::string& model, const st
     return LoadError{{"the embedded model was not found beside the binary; name a MODEL folder"}};
   }
   if (fs::is_directory(model, ignored)) return ModelLocation{model, folder_name(model)};
-  if (fs::exists(model, ignored)) return LoadError{{model + ": MODEL has to be a folder with config.json"}};
+  if (is_gguf_name(model)) {
+    if (fs::exists(model, ignored)) return ModelLocation{model, fs::path(model).stem().string()};
+    return LoadError{{model + ": no such file"}};
+  }
+  if (fs::exists(model, ignored)) {
+    return LoadError{
+        {model + ": MODEL has to be a folder with config.json, or a file whose name ends in .gguf"}};
+  }
   if (looks_like_id(model) && !hub_cache.empty()) {
     const fs::path snapshot = snapshot_of(model, hub_cache);
     if (!snapshot.empty() && is_model_folder(snapshot)) return ModelLocation{snapshot, model};

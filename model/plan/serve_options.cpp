@@ -11,7 +11,7 @@
 namespace model {
 namespace {
 
-constexpr std::array<std::string_view, 4> kCommands = {"serve", "plan", "tokenize", "help"};
+constexpr std::array<std::string_view, 5> kCommands = {"serve", "plan", "inspect", "tokenize", "help"};
 
 /// Variables of the scripts around the binary, and its test interface: not options.
 constexpr std::array<std::string_view, 4> kForeignVariables = {"ATLAS_CACHE", "ATLAS_BINARY",
@@ -108,6 +108,8 @@ CommandLine read_arguments(const std::vector<std::string>& arguments) {
     const std::string& word = arguments[0];
     if (word == "plan") {
       line.command = Command::plan;
+    } else if (word == "inspect") {
+      line.command = Command::inspect;
     } else if (word == "tokenize") {
       line.command = Command::tokenize;
     } else if (word == "help") {
@@ -189,10 +191,11 @@ std::string help_text() {
   std::string out =
       "atlas serve [MODEL] [flags]     serve a model over HTTP\n"
       "atlas plan [MODEL] [flags]      print the derived capacities, load nothing\n"
+      "atlas inspect [MODEL]           tensors, types, tokenizer and template\n"
       "atlas tokenize FOLDER --json    one JSON request a line in, one answer a line out\n"
       "atlas --version | --help\n\n"
-      "MODEL is a folder with config.json, or a hub id found in the local hub cache; without it the embedded "
-      "model.\n"
+      "MODEL is a folder with config.json, a .gguf file, or a hub id found in the local hub cache; without it "
+      "the embedded model.\n"
       "Each flag may also be a variable (ATLAS_MAX_SEQ_LEN) or a key of --config FILE.toml (max-seq-len); "
       "flags win, then variables.\n"
       "--print-config shows every value and where it came from.\n";

@@ -52,7 +52,7 @@ struct ServeOptions {
   bool log_requests = false;
 };
 
-enum class Command { serve, plan, tokenize, version, help, print_config };
+enum class Command { serve, plan, inspect, tokenize, version, help, print_config };
 
 struct ParsedOptions {
   Command command = Command::serve;

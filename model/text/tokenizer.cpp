@@ -139,10 +139,15 @@ Result<std::shared_ptr<const Tokenizer>, LoadError> Tokenizer::from_json(std::st
                                                                          std::string_view file) {
   auto parsed = parse_tokenizer_file(json, file);
   RETURN_IF_ERROR(parsed);
-  auto splitter = WordSplitter::compile(parsed->splits, file);
+  return from_parts(*std::move(parsed), file);
+}
+
+Result<std::shared_ptr<const Tokenizer>, LoadError> Tokenizer::from_parts(TokenizerFile parts,
+                                                                          std::string_view file) {
+  auto splitter = WordSplitter::compile(parts.splits, file);
   RETURN_IF_ERROR(splitter);
   return std::shared_ptr<const Tokenizer>(
-      std::make_shared<ByteLevelTokenizer>(*std::move(parsed), *std::move(splitter)));
+      std::make_shared<ByteLevelTokenizer>(std::move(parts), *std::move(splitter)));
 }
 
 }  // namespace model::text

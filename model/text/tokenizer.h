@@ -12,6 +12,8 @@
 
 namespace model::text {
 
+struct TokenizerFile;
+
 /// Bytes [first, last) of a text.
 struct ByteRange {
   std::size_t first = 0, last = 0;
@@ -25,6 +27,9 @@ class Tokenizer {
  public:
   static Result<std::shared_ptr<const Tokenizer>, LoadError> from_json(std::string_view json,
                                                                        std::string_view file);
+  /// The same of a vocabulary that another kind of file describes. `file` names that file in problems.
+  static Result<std::shared_ptr<const Tokenizer>, LoadError> from_parts(TokenizerFile parts,
+                                                                        std::string_view file);
   virtual ~Tokenizer() = default;
 
   /// Ids of `text`. Added tokens are recognised everywhere except where they would touch a byte of `literal`

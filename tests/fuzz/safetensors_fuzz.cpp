@@ -18,7 +18,7 @@ void fuzz(std::string_view input) {
     for (const model::TensorEntry& tensor : *tensors) {
       std::int64_t elements = 1;
       for (const std::int64_t size : tensor.shape) elements *= size;
-      fuzzing::require(tensor.bytes == elements * gpu::size_of(tensor.dtype));
+      fuzzing::require(tensor.bytes == elements * gpu::size_of(tensor.type.dtype));
       fuzzing::require(tensor.offset >= 0 && tensor.offset <= data_bytes - tensor.bytes);
       covered += tensor.bytes;
     }

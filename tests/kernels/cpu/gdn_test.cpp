@@ -23,6 +23,7 @@ struct DeltaNet {
   Shape shape;
   Floats qkv, a, b, state;
   std::vector<float> a_log, dt_bias;
+  GdnDecay decay = GdnDecay::log_rate;
 
   DeltaNet(const Shape& s, std::int64_t rows, std::mt19937& rng)
       : shape(s),
@@ -62,6 +63,7 @@ struct DeltaNet {
     args.num_v_heads = shape.v_heads;
     args.k_dim = shape.k_dim;
     args.v_dim = shape.v_dim;
+    args.decay = decay;
     return args;
   }
   Floats outputs() const { return Floats(qkv.rows, shape.v_heads * shape.v_dim); }
@@ -243,6 +245,20 @@ TEST(GatedDeltaNet, ABatchGivesEachSequenceWhatItGetsAlone) {
       EXPECT_TRUE(same_bits(all, one));
       EXPECT_TRUE(same_bits(together.state, apart.state));
     }
+  }
+}
+
+TEST(GatedDeltaNet, ANegativeRateIsTheSameDecayAsItsLogarithm) {
+  std::mt19937 rng(49);
+  for (const Form form : {Form::prefill, Form::decode}) {
+    DeltaNet log(kShapes[0], 40, rng);
+    log.set_state(0, rng);
+    DeltaNet rate = log;
+    rate.decay = GdnDecay::negative_rate;
+    for (float& x : rate.a_log) x = -std::exp(x);
+    const Floats expected = log.run_cut(form, 0, {0, 40}), got = rate.run_cut(form, 0, {0, 40});
+    for (std::int64_t t = 0; t < 40; ++t)
+      for (std::int64_t c = 0; c < got.cols; ++c) EXPECT_NEAR(got.row(t)[c], expected.row(t)[c], 1e-5);
   }
 }
 

@@ -20,6 +20,7 @@ constexpr std::int32_t kRatio = 4, kSlots = 2, kDim = 32, kHeads = 3, kMaxPositi
 struct Index {
   std::int32_t ring_rows, block;
   ShuffledPages pages;
+  NormWeight norm_weight = NormWeight::one_plus;
   std::vector<float> k_norm = std::vector<float>(kDim), inv_freq = std::vector<float>(8);
   Floats ring, closed;
 
@@ -49,6 +50,7 @@ struct Index {
     args.ratio = kRatio;
     args.pages = pages.tables();
     args.k_norm = vector_of(k_norm);
+    args.norm_weight = norm_weight;
     args.rope = {view_of(inv_freq), 1.25F};
     ThreadsStream stream(num_workers);
     ASSERT_TRUE(cpu::qsa_index_append(stream, rows.batch(), args).ok());
@@ -99,6 +101,19 @@ TEST(QsaIndexAppend, ABlockKeyIsTheNormedMeanRotatedToTheBlocksFirstPosition) {
     }
     for (std::int32_t j = 0; j < 75; ++j) EXPECT_TRUE(std::isnan(index.closed.at(index.closed_row(0, j), 0)));
   }
+}
+
+TEST(QsaIndexAppend, AWeightStoredWithItsOneGivesTheSameBits) {
+  std::mt19937 rng(36);
+  Index added(8, 16, 36);
+  Index stored = added;
+  stored.norm_weight = NormWeight::plain;
+  for (float& w : stored.k_norm) w = 1.0F + w;
+  Floats raw(64, kDim);
+  raw.randomize(rng);
+  added.append_cut(1, raw, {0, 64});
+  stored.append_cut(1, raw, {0, 64});
+  EXPECT_TRUE(same_bits(stored.closed, added.closed));
 }
 
 TEST(QsaIndexAppend, ABlockIsWrittenByItsLastPositionAndNotBefore) {

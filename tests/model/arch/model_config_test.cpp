@@ -1,37 +1,14 @@
-#include "model/arch/model_config.h"
-
 #include <gmock/gmock.h>
 
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include "tests/model/arch/config_samples.h"
 
 namespace model {
 namespace {
 
-using nlohmann::json;
+using namespace testing_config;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
-
-json fixture(const std::string& name) {
-  std::ifstream file(std::string(ATLAS_FIXTURES) + "/" + name + "/config.json");
-  return json::parse(file);
-}
-/// `change` is a JSON merge patch: null takes a key away.
-json changed(json config, const char* change) {
-  config.merge_patch(json::parse(change));
-  return config;
-}
-Result<ModelConfig, LoadError> parse(const json& config) {
-  return parse_model_config(config.dump(), "config.json");
-}
-
-ModelConfig parsed(const json& config) {
-  auto result = parse(config);
-  EXPECT_TRUE(result.ok()) << testing::PrintToString(result.ok() ? std::vector<std::string>{}
-                                                                 : result.error().problems);
-  return result.ok() ? std::move(result).value() : ModelConfig{};
-}
 
 /// The published config of the real model, as far as it concerns text.
 json real_config() {
@@ -166,23 +143,10 @@ TEST(ModelConfig, ReadsYarn) {
   EXPECT_EQ(config.rope.original_max_positions, 256);
 }
 
-struct Refusal {
-  const char* change;
-  std::vector<const char*> says;  // one problem that holds all of these
-};
-
-void expect_refused(const char* fixture_name, const Refusal& refusal) {
-  SCOPED_TRACE(refusal.change);
-  const auto result = parse(changed(fixture(fixture_name), refusal.change));
-  ASSERT_FALSE(result.ok());
-  ASSERT_THAT(result.error().problems, SizeIs(1));
-  EXPECT_THAT(result.error().problems[0], HasSubstr("config.json: "));
-  for (const char* part : refusal.says) EXPECT_THAT(result.error().problems[0], HasSubstr(part));
-}
-
 TEST(ModelConfig, OfQwenRefusesWhatItCannotServeNamingTheKey) {
   const std::vector<Refusal> table{
-      {R"({"model_type": "mamba"})", {"model_type", "\"mamba\"", "qwen4_exp and llama"}},
+      {R"({"model_type": "mamba"})",
+       {"model_type", "\"mamba\"", "llama, qwen3, ", "qwen3_5_moe and qwen4_exp"}},
       {R"({"model_type": null})", {"model_type is missing"}},
       {R"({"model_type": 4})", {"model_type is not a string"}},
       {R"({"quantization_config": {"quant_method": "fp8"}})", {"quantization_config", "not supported"}},
@@ -198,7 +162,8 @@ TEST(ModelConfig, OfQwenRefusesWhatItCannotServeNamingTheKey) {
       {R"({"num_hidden_layers": 7})", {"layer_types has 8 entries", "7"}},
       {R"({"layer_types": null})", {"full_attention_interval is missing"}},
       {R"({"num_key_value_heads": 3})", {"num_attention_heads", "multiple of num_key_value_heads"}},
-      {R"({"num_attention_heads": 1024, "head_dim": 1024, "indexer_head_dim": 512})",
+      {R"({"num_attention_heads": 1024, "head_dim": 1024, "indexer_head_dim": 512,
+          "rope_parameters": {"mrope_section": null}})",
        {"num_attention_heads", "1048576"}},
       {R"({"indexer_budget": null})", {"indexer_budget is missing"}},
       {R"({"indexer_n_heads": null})", {"indexer_n_heads is missing"}},
@@ -225,7 +190,8 @@ TEST(ModelConfig, OfQwenRefusesWhatItCannotServeNamingTheKey) {
       {R"({"rope_parameters": {"rope_type": "yarn"}})", {"rope_parameters.factor is missing"}},
       {R"({"rope_parameters": {"rope_theta": null}})", {"rope_theta is missing"}},
       {R"({"rope_parameters": {"partial_rotary_factor": 0.2}})", {"partial_rotary_factor", "3 rotary"}},
-      {R"({"partial_rotary_factor": 0.25})", {"partial_rotary_factor contradicts"}},
+      {R"({"partial_rotary_factor": 0.75})", {"partial_rotary_factor contradicts"}},
+      {R"({"rope_parameters": {"mrope_section": [2, 2]}})", {"rope_parameters.mrope_section has 2 entries"}},
       {R"({"rope_scaling": {"type": "default"}})", {"rope_scaling", "beside rope_parameters"}},
       {R"({"mtp_num_hidden_layers": 2})", {"mtp_num_hidden_layers is 2"}},
       {R"({"mtp_num_hidden_layers": 0})", {"mtp.num_hidden_layers contradicts"}},

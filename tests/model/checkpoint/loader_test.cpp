@@ -1,12 +1,8 @@
-#include "model/checkpoint/loader.h"
-
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <map>
 
-#include "model/checkpoint/widen.h"
-#include "tests/model/checkpoint/test_checkpoint.h"
+#include "tests/model/checkpoint/loaded_model.h"
 
 namespace model {
 namespace {
@@ -17,104 +13,11 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const fs::path kFixtures = ATLAS_FIXTURES;
-const fs::path kMini = fs::path(ATLAS_MODELS) / "atlas-mini";
-
-struct Loaded {
-  std::unique_ptr<gpu::Device> device = gpu::make_host_device(1);
-  std::unique_ptr<gpu::Stream> stream = std::move(device->create_stream()).value();
-  ModelFolder folder;
-  ModelWeights weights;
-  std::vector<double> fractions;
-  std::vector<std::string> notices;
-  std::vector<std::string> problems;
-};
-
-std::unique_ptr<Loaded> load(const fs::path& path, LoadFormat format = LoadFormat::automatic) {
-  auto loaded = std::make_unique<Loaded>();
-  auto folder = open_model_folder(path);
-  if (!folder.ok()) {
-    loaded->problems = folder.error().problems;
-    return loaded;
-  }
-  loaded->folder = std::move(folder).value();
-  const LoadProgress progress{[&](double fraction) { loaded->fractions.push_back(fraction); },
-                              [&](std::string_view line) { loaded->notices.emplace_back(line); }};
-  auto weights = load_weights(loaded->folder, format, *loaded->device, *loaded->stream, progress);
-  if (weights.ok()) {
-    loaded->weights = std::move(weights).value();
-  } else {
-    loaded->problems = weights.error().problems;
-  }
-  return loaded;
-}
-
-std::vector<float> values(gpu::ConstMatrix m) {
-  EXPECT_EQ(m.pitch, m.cols);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(m.base) % 256, 0U);
-  return widen(m.base, m.dtype, m.rows.n * m.cols.n);
-}
-std::vector<float> values(gpu::ConstVector v) {
-  EXPECT_EQ(v.dtype, gpu::DType::f32);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(v.base) % 256, 0U);
-  return widen(v.base, v.dtype, v.size.n);
-}
-std::vector<float> values(const Weight& w) { return values(w.matrix); }
-
-/// Tensors of all files of a folder as f32.
-class Reference {
- public:
-  explicit Reference(const fs::path& folder) {
-    for (const auto& item : fs::directory_iterator(folder)) {
-      if (item.path().extension() != ".safetensors" || item.path().filename() == "expected.safetensors")
-        continue;
-      for (TestTensor& tensor : TestFile::read(item.path(), TestFile::Data::all).tensors)
-        tensors_[tensor.name] = std::move(tensor);
-    }
-  }
-  std::vector<float> operator[](const std::string& name) const {
-    const TestTensor& tensor = tensors_.at(name);
-    const gpu::DType dtype = tensor.dtype == "F32"   ? gpu::DType::f32
-                             : tensor.dtype == "F16" ? gpu::DType::f16
-                                                     : gpu::DType::bf16;
-    return widen(reinterpret_cast<const std::byte*>(tensor.data.data()), dtype,
-                 static_cast<std::int64_t>(tensor.data.size()) / gpu::size_of(dtype));
-  }
-
- private:
-  std::map<std::string, TestTensor> tensors_;
-};
-
-std::vector<float> joined(std::initializer_list<std::vector<float>> parts) {
-  std::vector<float> all;
-  for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
-  return all;
-}
-
-/// A copy of a fixture with one file, to be changed before it is written.
-class ChangedModel {
- public:
-  explicit ChangedModel(const char* fixture, TestFile::Data keep = TestFile::Data::hashes)
-      : file(TestFile::read(kFixtures / fixture / "model.safetensors", keep)),
-        config(nlohmann::json::parse(read_file(kFixtures / fixture / "config.json"))) {}
-  ChangedModel(TestFile whole, nlohmann::json with) : file(std::move(whole)), config(std::move(with)) {}
-  std::vector<std::string> problems() { return loaded()->problems; }
-  std::unique_ptr<Loaded> loaded() {
-    file.write(folder_.path() / "model.safetensors");
-    write_file(folder_.path() / "config.json", config.dump());
-    return load(folder_.path());
-  }
-
-  TestFile file;
-  nlohmann::json config;
-
- private:
-  TempFolder folder_;
-};
-
 TEST(Loader, EveryFixtureFolderLoads) {
   for (const fs::path& path :
-       {kFixtures / "tiny-qwen4_exp", kFixtures / "tiny-qwen4_exp-bf16", kFixtures / "tiny-llama", kMini}) {
+       {kFixtures / "tiny-qwen4_exp", kFixtures / "tiny-qwen4_exp-bf16", kFixtures / "tiny-llama",
+        kFixtures / "tiny-qwen3", kFixtures / "tiny-qwen3_moe", kFixtures / "tiny-qwen3_next",
+        kFixtures / "tiny-qwen3_5", kFixtures / "tiny-qwen3_5_moe", kMini}) {
     SCOPED_TRACE(path);
     const auto loaded = load(path);
     EXPECT_THAT(loaded->problems, ElementsAre());
@@ -178,9 +81,9 @@ void expect_moe(const MoeWeights& moe, const Reference& file, const std::string&
   EXPECT_EQ(values(moe.router), file[at + "gate.weight"]);
   EXPECT_EQ(values(moe.gate_up), file[at + "experts.gate_up_proj"]);
   EXPECT_EQ(values(moe.down), file[at + "experts.down_proj"]);
-  EXPECT_EQ(values(moe.shared.gate), file[at + "shared_expert.gate_proj.weight"]);
-  EXPECT_EQ(values(moe.shared.up), file[at + "shared_expert.up_proj.weight"]);
-  EXPECT_EQ(values(moe.shared.down), file[at + "shared_expert.down_proj.weight"]);
+  EXPECT_EQ(values(moe.shared->gate), file[at + "shared_expert.gate_proj.weight"]);
+  EXPECT_EQ(values(moe.shared->up), file[at + "shared_expert.up_proj.weight"]);
+  EXPECT_EQ(values(moe.shared->down), file[at + "shared_expert.down_proj.weight"]);
   EXPECT_EQ(values(moe.shared_gate), file[at + "shared_expert_gate.weight"]);
 }
 
@@ -250,7 +153,7 @@ TEST(Loader, QwenWeightsAreWhereTheyBelong) {
   EXPECT_EQ(values(mtp.fc_hidden), file["mtp.fc_hidden.weight"]);
   EXPECT_EQ(values(mtp.pre_fc_norm_embedding), file["mtp.pre_fc_norm_embedding.weight"]);
   EXPECT_EQ(values(mtp.pre_fc_norm_hidden), file["mtp.pre_fc_norm_hidden.weight"]);
-  expect_mixer(mtp.mixer, file, "mtp.hyper_connection_mixer.");
+  expect_mixer(*mtp.mixer, file, "mtp.hyper_connection_mixer.");
   expect_attention(*mtp.layer.attention, file, "mtp.layers.0.self_attn.");
   expect_moe(*mtp.layer.moe, file, "mtp.layers.0.mlp.");
 }
@@ -408,6 +311,12 @@ void expect_one_problem_each(const char* fixture) {
 }
 TEST(Loader, EachFaultyTensorOfLlamaIsOneNamedProblem) { expect_one_problem_each("tiny-llama"); }
 TEST(Loader, EachFaultyTensorOfQwenIsOneNamedProblem) { expect_one_problem_each("tiny-qwen4_exp"); }
+TEST(Loader, EachFaultyTensorOfQwen3IsOneNamedProblem) { expect_one_problem_each("tiny-qwen3"); }
+TEST(Loader, EachFaultyTensorOfQwen3MoeIsOneNamedProblem) { expect_one_problem_each("tiny-qwen3_moe"); }
+/// A fused projection fills several weights in many parts, and is still one tensor with one problem.
+TEST(Loader, EachFaultyTensorOfQwen3NextIsOneNamedProblem) { expect_one_problem_each("tiny-qwen3_next"); }
+TEST(Loader, EachFaultyTensorOfQwen3_5IsOneNamedProblem) { expect_one_problem_each("tiny-qwen3_5"); }
+TEST(Loader, EachFaultyTensorOfQwen3_5MoeIsOneNamedProblem) { expect_one_problem_each("tiny-qwen3_5_moe"); }
 
 TEST(Loader, TransposedShapesAreWrongThoughTheSizeFits) {
   ChangedModel model("tiny-llama");

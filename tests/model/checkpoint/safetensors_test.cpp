@@ -22,11 +22,11 @@ TEST(SafetensorsHeader, TensorsOfEveryDtypeAndZeroSizesAreRead) {
   ASSERT_TRUE(tensors.ok()) << testing::PrintToString(tensors.error().problems);
   ASSERT_EQ(tensors->size(), 4U);
   EXPECT_EQ((*tensors)[0].name, "b");
-  EXPECT_EQ((*tensors)[0].dtype, gpu::DType::bf16);
+  EXPECT_EQ((*tensors)[0].type, StoredType(gpu::DType::bf16));
   EXPECT_THAT((*tensors)[0].shape, ElementsAre(2, 3));
   EXPECT_EQ((*tensors)[0].offset, 4);
   EXPECT_EQ((*tensors)[0].bytes, 12);
-  EXPECT_EQ((*tensors)[3].dtype, gpu::DType::i64);
+  EXPECT_EQ((*tensors)[3].type, StoredType(gpu::DType::i64));
 }
 
 struct Malformed {

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "gpu/device.h"
 #include "model/layers/decoder.h"
+#include "tests/model/arch/config_samples.h"
 
 namespace model {
 namespace {
@@ -103,6 +105,34 @@ TEST_F(SlotStateTest, WhatOneSlotSavedAnotherRestores) {
   ASSERT_TRUE(save_state(*stream_, state_of(2), again.data()).ok());
   EXPECT_EQ(again, pattern);
   EXPECT_TRUE(all(1, 3));
+}
+
+/// What a slot remembers is all that is kept for it, in every family: nothing is left out of a reset or a
+/// copy.
+TEST(SlotState, TheSpansOfAllSlotsAreTheSlotMemory) {
+  for (const char* name : {"tiny-llama", "tiny-qwen3", "tiny-qwen3_moe", "tiny-qwen3_next", "tiny-qwen3_5",
+                           "tiny-qwen3_5_moe", "tiny-qwen4_exp"}) {
+    SCOPED_TRACE(name);
+    const ModelConfig config = testing_config::parsed(testing_config::fixture(name));
+    ServePlan plan = small_plan();
+    MeasuringArena addresses;
+    std::vector<LayerMemory> memory(config.layers.size());
+    ASSERT_TRUE(take_slot_memory(config, plan, addresses.arena(), memory).ok());
+    const ModelWeights weights = skeleton_weights(config);
+    const Decoder decoder(config, weights, memory, kernels::Rope{});
+    std::vector<std::pair<const std::byte*, std::int64_t>> spans;
+    std::int64_t bytes = 0;
+    for (StateSlot slot = 0; slot < plan.num_state_slots; ++slot) {
+      for (const StateSpan& span : decoder.state_of(slot)) {
+        spans.emplace_back(span.base, span.size.n);
+        bytes += span.size.n;
+      }
+    }
+    std::sort(spans.begin(), spans.end());
+    for (std::size_t i = 1; i < spans.size(); ++i)
+      EXPECT_LE(spans[i - 1].first + spans[i - 1].second, spans[i].first) << "spans overlap";
+    EXPECT_EQ(bytes, slot_memory_bytes(config, plan).n);
+  }
 }
 
 }  // namespace

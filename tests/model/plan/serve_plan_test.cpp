@@ -5,6 +5,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "model/cache/kv_layout.h"
+
 namespace model {
 namespace {
 
@@ -20,7 +22,8 @@ ModelConfig config_in(const std::string& folder) {
   return std::move(parse_model_config(text, "config.json")).value();
 }
 ModelConfig mini() { return config_in(std::string(ATLAS_MODELS) + "/atlas-mini"); }
-ModelConfig tiny_llama() { return config_in(std::string(ATLAS_FIXTURES) + "/tiny-llama"); }
+ModelConfig fixture(const std::string& name) { return config_in(std::string(ATLAS_FIXTURES) + "/" + name); }
+ModelConfig tiny_llama() { return fixture("tiny-llama"); }
 
 gpu::DeviceFacts device(gpu::Backend backend, std::int64_t bytes = 64 * kGib) {
   return {backend, "test", gpu::Bytes{bytes}, gpu::Bytes{bytes}, 2};
@@ -123,6 +126,28 @@ TEST(ServePlan, BytesAreThoseOfTheModel) {
   const std::int64_t ids = 4 * (8192 + 512);
   EXPECT_EQ(derived.state_bytes.n, 8 * (gdn + index_ring + ple + ids));
   EXPECT_EQ(plan(mini(), options(512, 8), device(gpu::Backend::cuda)).kv_bytes.n * 2, derived.kv_bytes.n);
+}
+
+/// Three recurrent layers without n-grams, one dense attention without an index.
+TEST(ServePlan, BytesOfAHybridModelWithoutStreams) {
+  for (const char* name : {"tiny-qwen3_next", "tiny-qwen3_5", "tiny-qwen3_5_moe"}) {
+    const ServePlan derived = plan(fixture(name), options(512, 8), device(gpu::Backend::cpu));
+    EXPECT_EQ(derived.kv_bytes.n, 2 * 16 * (2 * 16) * 4 * std::int64_t{derived.num_pages}) << name;
+    const std::int64_t gdn = 3 * (4 * 4 * 16 * 16 + 3 * 128 * 4);
+    EXPECT_EQ(derived.state_bytes.n, 8 * (gdn + 4 * (1024 + 64))) << name;
+  }
+}
+
+/// What the plan counts is what the runner takes, but for the tables that are no layer's.
+TEST(ServePlan, CountsTheBytesThatTheLayersTakeInEveryFamily) {
+  for (const char* name : {"tiny-llama", "tiny-qwen3", "tiny-qwen3_moe", "tiny-qwen3_next", "tiny-qwen3_5",
+                           "tiny-qwen3_5_moe", "tiny-qwen4_exp"}) {
+    const ModelConfig config = fixture(name);
+    const ServePlan derived = plan(config, options(512, 8), device(gpu::Backend::cpu));
+    EXPECT_EQ(derived.kv_bytes, page_memory_bytes(config, derived)) << name;
+    const std::int64_t ids = 8 * 4 * (std::int64_t{derived.max_seq_len} + derived.pages_per_sequence);
+    EXPECT_EQ(derived.state_bytes.n - ids, slot_memory_bytes(config, derived).n) << name;
+  }
 }
 
 TEST(ServePlan, PagesShrinkToTheMemoryThatIsLeft) {

@@ -84,15 +84,15 @@ std::vector<std::int32_t> random_cuts(std::mt19937& random, std::int32_t length)
   return cuts;
 }
 
-// Rule 1. The bound of this model is 35, so nearly every prompt is past it.
-TEST(Exactness, AnySplitOfAPromptOnTheGridGivesTheSameBits) {
+void expect_splits_agree(const std::string& name, int rounds) {
+  SCOPED_TRACE(name);
   RigOptions options;
   options.max_prefill_tokens = 704;
   options.max_seq_len = 768;
   options.max_batch_size = 2;
-  ModelRig rig(fixture("tiny-qwen4_exp"), options);
+  ModelRig rig(fixture(name), options);
   std::mt19937 random(20260131);
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     const std::int32_t length = round == 0   ? 1
                                 : round == 1 ? 700
                                              : std::uniform_int_distribution<std::int32_t>(1, 700)(random);
@@ -100,8 +100,15 @@ TEST(Exactness, AnySplitOfAPromptOnTheGridGivesTheSameBits) {
     const auto cuts = random_cuts(random, length);
     SCOPED_TRACE("length " + std::to_string(length) + " in " + std::to_string(cuts.size()) + " chunks");
     expect_same(trace(rig, 1, ids, cuts, 3), trace(rig, 0, ids, {length}, 3));
-    if (HasFailure()) return;
+    if (::testing::Test::HasFailure()) return;
   }
+}
+
+// Rule 1. The bound of this model is 35, so nearly every prompt is past it.
+TEST(Exactness, AnySplitOfAPromptOnTheGridGivesTheSameBits) { expect_splits_agree("tiny-qwen4_exp", 200); }
+TEST(Exactness, AnySplitGivesTheSameBitsInTheOtherFamilies) {
+  for (const char* name : {"tiny-qwen3_next", "tiny-qwen3_5", "tiny-qwen3_moe", "tiny-qwen3"})
+    expect_splits_agree(name, 20);
 }
 
 // The form belongs to the position: a prompt's last token is prefill form even when it is fed alone.
@@ -217,7 +224,8 @@ std::vector<Trace> run_together(ModelRig& rig, std::vector<Job> jobs, std::mt199
 
 // Rule 2, for one, two and three workers; the sequences alone were computed with two.
 TEST(Exactness, ARowDoesNotDependOnItsBatchNorOnTheNumberOfWorkers) {
-  for (const char* name : {"tiny-qwen4_exp", "tiny-qwen4_exp-bf16", "tiny-llama"}) {
+  for (const char* name :
+       {"tiny-qwen4_exp", "tiny-qwen4_exp-bf16", "tiny-llama", "tiny-qwen3_next", "tiny-qwen3_moe"}) {
     SCOPED_TRACE(name);
     RigOptions options;
     options.max_prefill_tokens = 192;
@@ -249,7 +257,7 @@ TEST(Exactness, ARowDoesNotDependOnItsBatchNorOnTheNumberOfWorkers) {
 
 // Nothing is read that was not written: fresh memory full of NaN changes no bit.
 TEST(Exactness, PoisonedMemoryChangesNothing) {
-  for (const char* name : {"tiny-qwen4_exp", "tiny-llama"}) {
+  for (const char* name : {"tiny-qwen4_exp", "tiny-llama", "tiny-qwen3_next", "tiny-qwen3_moe"}) {
     SCOPED_TRACE(name);
     RigOptions options;
     ModelRig clean(fixture(name), options);
@@ -267,13 +275,16 @@ TEST(Exactness, PoisonedMemoryChangesNothing) {
 
 // A slot that was used before begins a new sequence like a fresh one.
 TEST(Exactness, AResetSlotRemembersNothing) {
-  ModelRig rig(fixture("tiny-qwen4_exp"), {});
-  std::mt19937 random(6);
-  const auto before = random_ids(random, 200);
-  const auto ids = random_ids(random, 3);
-  const Trace fresh = trace(rig, 1, ids, {3}, 20);
-  trace(rig, 0, before, {200}, 10);
-  expect_same(trace(rig, 0, ids, {3}, 20), fresh);
+  for (const char* name : {"tiny-qwen4_exp", "tiny-qwen3_next", "tiny-qwen3"}) {
+    SCOPED_TRACE(name);
+    ModelRig rig(fixture(name), {});
+    std::mt19937 random(6);
+    const auto before = random_ids(random, 200);
+    const auto ids = random_ids(random, 3);
+    const Trace fresh = trace(rig, 1, ids, {3}, 20);
+    trace(rig, 0, before, {200}, 10);
+    expect_same(trace(rig, 0, ids, {3}, 20), fresh);
+  }
 }
 
 // Sampling rows inside a prompt must not disturb what later rows hash.

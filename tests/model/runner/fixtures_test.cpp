@@ -114,6 +114,7 @@ class PromptCheck {
     if (!expected_.has(state + ".layer0.conv")) return;
     const auto fed = static_cast<Position>(ids_.size());
     for (const auto& [name, values] : rig_.runner->read_state(0, fed)) check_part(state, name, values);
+    if (!rig_.config.ple) return;
     for (const LayerIndex layer : rig_.config.ple->layers) {
       std::vector<std::int32_t> history(2, rig_.config.ple->eos);
       history.insert(history.end(), ids_.begin(), ids_.end());
@@ -212,6 +213,11 @@ TEST(Fixtures, TinyQwen4ExpInBf16NestedAndPerExpertMatchesTheReference) {
   check_fixture("tiny-qwen4_exp-bf16");
 }
 TEST(Fixtures, TinyLlamaMatchesTheReference) { check_fixture("tiny-llama"); }
+TEST(Fixtures, TinyQwen3NextMatchesTheReference) { check_fixture("tiny-qwen3_next"); }
+TEST(Fixtures, TinyQwen3_5MatchesTheReference) { check_fixture("tiny-qwen3_5"); }
+TEST(Fixtures, TinyQwen3_5MoeMatchesTheReference) { check_fixture("tiny-qwen3_5_moe"); }
+TEST(Fixtures, TinyQwen3MatchesTheReference) { check_fixture("tiny-qwen3"); }
+TEST(Fixtures, TinyQwen3MoeMatchesTheReference) { check_fixture("tiny-qwen3_moe"); }
 
 }  // namespace
 }  // namespace model

@@ -88,6 +88,7 @@ struct RigOptions {
   std::int32_t max_seq_len = 512;
   int num_workers = 2;
   bool poisoned = false;
+  LoadFormat format = LoadFormat::automatic;
 };
 
 /// A runner over a checkpoint, and feeds for it. Pages are granted in a scattered order, so that a row in the
@@ -103,7 +104,7 @@ class ModelRig {
     EXPECT_TRUE(created.ok());
     auto failing = std::make_unique<FailingStream>(*std::move(created));
     stream = failing.get();
-    auto weights = load_weights(*opened, LoadFormat::automatic, *device, *stream, {});
+    auto weights = load_weights(*opened, options.format, *device, *stream, {});
     require(weights);
 
     PlanOptions plan_options;
@@ -190,7 +191,7 @@ class ModelRig {
       tokens = run(feed(slot, Form::prefill, at, std::move(part), last ? rows - 1 : rows), std::move(resets));
     }
     auto fed = static_cast<Position>(ids.size());
-    while (tokens.size() < count) {
+    while (!tokens.empty() && tokens.size() < count) {
       const auto next = run(feed(slot, Form::decode, fed++, {tokens.back()}, 0));
       if (next.size() != 1) return tokens;
       tokens.push_back(next[0]);
