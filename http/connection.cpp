@@ -371,6 +371,8 @@ void Connection::balance() {
 void Connection::finish_answer() {
   exchange_.reset();
   job_.reset();
+  out_ = std::string();  // an idle connection keeps no answer's memory
+  news_ = {};
   if (!keep_alive_) return linger();
   next_request();
 }

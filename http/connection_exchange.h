@@ -25,10 +25,10 @@ class ConnectionExchange final : public Exchange {
 
   /// What is new. I/O thread only, as is all that follows.
   struct News {
-    std::optional<Response> response;  ///< whole, or …
-    std::optional<Response> head;      ///< … the head of a stream
     std::string bytes;
     bool ended = false;
+    std::optional<Response> response;  ///< whole, or …
+    std::optional<Response> head;      ///< … the head of a stream
   };
   /// Into `news`, whose buffer is kept in exchange: a stream's bytes go through two buffers, whatever its
   /// length.
@@ -47,11 +47,11 @@ class ConnectionExchange final : public Exchange {
   enum class State { open, streaming, ended };
   void wake(std::unique_lock<std::mutex> lock);
 
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // what a token touches lies together
   State state_ = State::open;
   bool woken_ = false;
-  News news_;
   std::function<void()> wake_;
+  News news_;
 
   // Held while the watcher is told, so that what it hears comes in order. Never taken under the other lock.
   std::mutex flow_mutex_;

@@ -34,6 +34,17 @@ struct TokenBias {
   float bias = 0.0F;
 };
 
+/// What the penalties of a slot need to know of its ids, kept between calls, so that a row counts only those
+/// that came since. A slot counts from its first id again once `counted` is zero: whoever begins a sequence
+/// in it, or drops ids of its end, sees to that. All of it is zero at first.
+struct PenaltyCounts {
+  MatrixView<std::int32_t> of_token;  ///< [slots, vocab]: how often each was generated, plus kInPrompt
+  MatrixView<std::int32_t> seen;      ///< [slots, positions]: the ids counted, each once
+  VectorView<std::int32_t> counted;   ///< [slots]: how many positions
+  VectorView<std::int32_t> num_seen;  ///< [slots]: how many of `seen`
+  static constexpr std::int32_t kInPrompt = 1 << 30;
+};
+
 /// What comes back of one row.
 struct SampledRow {
   std::int32_t token = 0;
@@ -58,6 +69,7 @@ struct SampleArgs {
   VectorView<const RowSampling> params;  ///< [rows]
   VectorView<const TokenBias> biases;
   VectorView<const std::int32_t> bans;
+  PenaltyCounts counts{};  ///< no base: every row counts all its ids
 };
 
 }  // namespace kernels

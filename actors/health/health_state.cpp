@@ -68,6 +68,7 @@ void HealthState::on(const RequestArrived& event, Effects& effects) {
     return;
   }
   requests_.emplace(event.ticket, event.deadline);
+  if (event.deadline) next_deadline_ = std::min(next_deadline_, *event.deadline);
   effects.emplace_back(AcceptRequest{event.ticket});
 }
 
@@ -144,8 +145,14 @@ void HealthState::watch_progress(const Tick& event, Effects& effects) {
 }
 
 void HealthState::watch_deadlines(const Tick& event, Effects& effects) {
+  if (event.now < next_deadline_) return;
+  next_deadline_ = TimePoint::max();
   for (auto& [ticket, deadline] : requests_) {
-    if (!deadline || event.now < *deadline) continue;
+    if (!deadline) continue;
+    if (event.now < *deadline) {
+      next_deadline_ = std::min(next_deadline_, *deadline);
+      continue;
+    }
     deadline.reset();
     effects.emplace_back(ExpireRequest{ticket, "request timeout"});
   }

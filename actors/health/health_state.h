@@ -129,6 +129,8 @@ class HealthState {
   std::string reason_;
   int fatal_code_ = kExitFatal;
   std::map<Engine::Ticket, std::optional<TimePoint>> requests_;
+  TimePoint next_deadline_ =
+      TimePoint::max();  ///< no request's is earlier: a tick seldom looks at all of them
   std::optional<TimePoint> drain_until_;
   bool drain_expired_ = false;
   std::optional<TimePoint> failing_since_;  ///< the first tick after it

@@ -2,9 +2,11 @@
 """Greedy agreement with llama.cpp's server: 20 prompts of the same token ids, 64 tokens each, on the same GGUF file.
 
 Prints the share of prompts that agree at each position (up to there and at it), and for the first difference of each prompt how far
-apart the two candidates are in both engines. Beyond it the two write different texts, and nothing is compared. Exit code 1 when a
-difference is no near-tie: when either engine prefers its own token by more than --near."""
+apart the two candidates are in both engines. Beyond it the two write different texts, and nothing is compared. How far the engines'
+log-probabilities of one and the same token are apart where they agree says how large a gap their rounding explains. Exit code 1 when
+a difference is no near-tie: when either engine prefers its own token by more than --near."""
 import argparse
+import statistics
 import sys
 
 import servers
@@ -21,19 +23,19 @@ CANDIDATES = 10
 
 
 def atlas_answer(atlas, ids, tokens):
-    """Ids, and for each position the candidates' log-probabilities by the text that the API shows."""
+    """Ids, for each position the candidates' log-probabilities by the text that the API shows, and that of the chosen one."""
     choice = atlas.post("/v1/completions", {"prompt": ids, "max_tokens": tokens, "ignore_eos": True, "temperature": 0, "logprobs": CANDIDATES,
                                             "return_token_ids": True})["choices"][0]
-    return choice["token_ids"], choice["logprobs"]["top_logprobs"]
+    return choice["token_ids"], choice["logprobs"]["top_logprobs"], choice["logprobs"]["token_logprobs"]
 
 
 def peer_answer(peer, ids, tokens):
-    """Ids, and for each position the candidates' log-probabilities by id."""
+    """Ids, for each position the candidates' log-probabilities by id, and that of the chosen one."""
     answer = peer.post("/completion", {"prompt": ids, "n_predict": tokens, "ignore_eos": True, "temperature": 0, "cache_prompt": False,
                                        "n_probs": CANDIDATES, "return_tokens": True})
     places = answer["completion_probabilities"]
     tops = [{top["id"]: top["logprob"] for top in place["top_logprobs"]} for place in places]
-    return [place["id"] for place in places], tops
+    return [place["id"] for place in places], tops, [place["logprob"] for place in places]
 
 
 def gap(candidates, chosen, other):
@@ -51,17 +53,18 @@ def main():
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--near", type=float, default=0.1, help="a gap of log-probabilities up to this is a near-tie")
     options = parser.parse_args()
-    differences, agreed_until = [], []
+    differences, agreed_until, apart = [], [], []
     with servers.both(options) as (atlas, peer):
         def text_of(token):
             return atlas.post("/detokenize", {"tokens": [token]}).get("prompt", "")
 
         for number, prompt in enumerate(PROMPTS, 1):
             ids = peer.post("/tokenize", {"content": prompt, "add_special": False})["tokens"]
-            ours, our_tops = atlas_answer(atlas, ids, options.tokens)
-            theirs, their_tops = peer_answer(peer, ids, options.tokens)
+            ours, our_tops, our_chosen = atlas_answer(atlas, ids, options.tokens)
+            theirs, their_tops, their_chosen = peer_answer(peer, ids, options.tokens)
             place = next((i for i, (a, b) in enumerate(zip(ours, theirs)) if a != b), min(len(ours), len(theirs)))
             agreed_until.append(place)
+            apart += [abs(a - b) for a, b in zip(our_chosen[:place], their_chosen[:place])]
             if place < min(len(ours), len(theirs)):
                 a, b = text_of(ours[place]), text_of(theirs[place])
                 differences.append((number, place, a, b, gap(our_tops[place], a, b), gap(their_tops[place], theirs[place], ours[place])))
@@ -70,7 +73,11 @@ def main():
         if position <= options.tokens:
             print(f"| {position} | {sum(place >= position for place in agreed_until)} of {len(PROMPTS)} |")
     compared = sum(min(place + 1, options.tokens) for place in agreed_until)
-    print(f"\n{sum(agreed_until)} of {compared} compared positions agree ({100 * sum(agreed_until) / max(1, compared):.1f} %).\n")
+    print(f"\n{sum(agreed_until)} of {compared} compared positions agree ({100 * sum(agreed_until) / max(1, compared):.1f} %).")
+    if apart:
+        print(f"Where they do, their log-probabilities of the token are {statistics.median(apart):.4f} apart in the median, "
+              f"{sorted(apart)[int(0.99 * (len(apart) - 1))]:.4f} at the 99th percentile, {max(apart):.4f} at most.")
+    print()
     print("| prompt | first difference at | atlas | llama.cpp | gap in atlas | gap in llama.cpp | near-tie |\n|---|---|---|---|---|---|---|")
     far = 0
     for number, place, a, b, our_gap, their_gap in differences:

@@ -15,6 +15,8 @@ constexpr std::array<std::string_view, 5> kRoles = {"system", "developer", "user
 
 constexpr std::array<std::string_view, 6> kEfforts = {"none", "minimal", "low", "medium", "high", "xhigh"};
 
+constexpr std::size_t kMaxTemplateKwargs = 256;
+
 /// The text of a content: a string, or parts of type text joined.
 std::string joined_content(Fields& fields, const Json& content, const std::string& path) {
   if (content.is(Json::Kind::string)) return std::string(content.text);
@@ -154,6 +156,12 @@ std::string read_tools(Fields& fields) {
 
 std::string read_template_kwargs(Fields& fields, const std::string& defaults) {
   const Json* kwargs = fields.find("chat_template_kwargs", Json::Kind::object);
+  // Each is a variable of the template's outermost scope, where names are looked for one by one.
+  if (kwargs != nullptr && kwargs->items.size() > kMaxTemplateKwargs) {
+    fields.refuse("chat_template_kwargs",
+                  "chat_template_kwargs takes at most " + std::to_string(kMaxTemplateKwargs) + " names.");
+    return "";
+  }
   auto thinking = fields.boolean("enable_thinking");
   const auto effort = fields.string("reasoning_effort");
   if (effort && std::find(kEfforts.begin(), kEfforts.end(), *effort) == kEfforts.end()) {

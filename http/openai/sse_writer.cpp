@@ -19,19 +19,23 @@ SseWriter::SseWriter(std::unique_ptr<ResponseFormat> format, std::int32_t num_ch
     : format_(std::move(format)),
       n_(n),
       exchange_(std::move(exchange)),
-      completion_tokens_(static_cast<std::size_t>(num_choices)),
-      ended_(static_cast<std::size_t>(num_choices)) {}
+      choices_(static_cast<std::size_t>(num_choices)) {}
 
 SseWriter::~SseWriter() {
   if (state_ == State::waiting) exchange_->respond(error_response(engine_failure("", "")));
   if (state_ != State::streaming) return;
-  for (std::size_t i = 0; i < ended_.size(); ++i) {
-    if (!ended_[i]) end_choice({static_cast<std::int32_t>(i), model::FinishReason::error, {}, {}});
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    if (!choices_[i].ended) end_choice({static_cast<std::int32_t>(i), model::FinishReason::error, {}, {}});
   }
   actors::Usage usage;
   usage.prompt_tokens = prompt_tokens_;
-  usage.completion_tokens = std::accumulate(completion_tokens_.begin(), completion_tokens_.end(), 0);
+  usage.completion_tokens = completion_tokens();
   finish(usage);
+}
+
+std::int32_t SseWriter::completion_tokens() const {
+  return std::accumulate(choices_.begin(), choices_.end(), 0,
+                         [](std::int32_t sum, const Choice& choice) { return sum + choice.tokens; });
 }
 
 void SseWriter::send(const std::string& json) {
@@ -42,7 +46,7 @@ std::string SseWriter::running_usage() const {
   if (!format_->options().continuous_usage) return "";
   actors::Usage usage;
   usage.prompt_tokens = prompt_tokens_;
-  usage.completion_tokens = std::accumulate(completion_tokens_.begin(), completion_tokens_.end(), 0);
+  usage.completion_tokens = completion_tokens();
   return ResponseFormat::usage_json(usage);
 }
 
@@ -57,7 +61,7 @@ void SseWriter::start(const actors::ResponseStart& start) {
   exchange_->open_stream(std::move(head));
   for (const auto& ids : start.prompt_ids) prompt_tokens_ += static_cast<std::int32_t>(ids.size());
   static const std::vector<model::TokenId> kNoIds;
-  for (std::size_t i = 0; i < ended_.size(); ++i) {
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
     const std::size_t prompt = i / static_cast<std::size_t>(n_);
     send(format_->first_chunk(static_cast<std::int32_t>(i),
                               prompt < start.prompt_ids.size() ? start.prompt_ids[prompt] : kNoIds,
@@ -67,8 +71,8 @@ void SseWriter::start(const actors::ResponseStart& start) {
 
 void SseWriter::delta(const actors::ChoiceDelta& delta) {
   const auto place = static_cast<std::size_t>(delta.index);
-  if (state_ != State::streaming || place >= ended_.size() || ended_[place]) return;
-  completion_tokens_[place] = std::max(completion_tokens_[place], delta.completion_tokens);
+  if (state_ != State::streaming || place >= choices_.size() || choices_[place].ended) return;
+  choices_[place].tokens = std::max(choices_[place].tokens, delta.completion_tokens);
   thread_local std::string event;  // of this worker thread: in its cache, and no memory of a stream's own
   event = kEventBegin;
   if (!format_->append_delta_chunk(event, delta, running_usage())) return;
@@ -78,10 +82,11 @@ void SseWriter::delta(const actors::ChoiceDelta& delta) {
 
 void SseWriter::end_choice(const actors::ChoiceEnd& end) {
   const auto place = static_cast<std::size_t>(end.index);
-  if (state_ != State::streaming || place >= ended_.size() || ended_[place]) return;
-  ended_[place] = true;
+  if (state_ != State::streaming || place >= choices_.size() || choices_[place].ended) return;
+  choices_[place].ended = true;
   failed_ = failed_ || end.reason == model::FinishReason::error;
-  const bool last = std::all_of(ended_.begin(), ended_.end(), [](bool ended) { return ended; });
+  const bool last =
+      std::all_of(choices_.begin(), choices_.end(), [](const Choice& choice) { return choice.ended; });
   if (last && format_->options().continuous_usage) {
     held_end_ = end;
   } else {

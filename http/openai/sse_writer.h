@@ -33,14 +33,18 @@ class SseWriter final : public actors::ResponseSink {
 
  private:
   void send(const std::string& json);
-  std::string running_usage() const;  ///< "" unless asked for on every chunk
+  std::int32_t completion_tokens() const;  ///< of all choices
+  std::string running_usage() const;       ///< "" unless asked for on every chunk
 
   std::unique_ptr<ResponseFormat> format_;
   std::int32_t n_;
   std::shared_ptr<Exchange> exchange_;
   enum class State { waiting, streaming, done } state_ = State::waiting;
-  std::vector<std::int32_t> completion_tokens_;  ///< by choice
-  std::vector<bool> ended_;
+  struct Choice {
+    std::int32_t tokens = 0;
+    bool ended = false;
+  };
+  std::vector<Choice> choices_;  ///< by index
   std::int32_t prompt_tokens_ = 0;
   bool failed_ = false;  ///< a choice ended with `error`
   std::optional<ApiError> error_;

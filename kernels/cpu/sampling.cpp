@@ -35,7 +35,8 @@ inline bool before(const Candidate& a, const Candidate& b) {
 /// Reused by every row that a thread samples; grows to the vocabulary.
 struct Temporaries {
   std::vector<Candidate> candidates;
-  std::vector<std::uint32_t> seen;  // all zero between rows
+  std::vector<std::int32_t> of_token;  // all zero between rows
+  std::vector<std::int32_t> seen;
 };
 inline Temporaries& temporaries() {
   thread_local Temporaries own;
@@ -139,34 +140,66 @@ inline bool has_penalty(const RowSampling& p) {
   return p.presence_penalty != 0.0F || p.frequency_penalty != 0.0F || p.repetition_penalty != 1.0F;
 }
 
-/// Repetition over prompt and generated ids, then frequency and presence over generated ids. `ids` holds the
-/// row's `position` first tokens.
-void apply_penalties(const RowSampling& p, const std::int32_t* ids, std::int64_t num_ids, float* logits,
-                     std::int64_t vocab) {
-  auto& seen = temporaries().seen;
-  seen.resize(std::max(seen.size(), static_cast<std::size_t>(vocab)), 0);
-  constexpr std::uint32_t kInPrompt = 1U << 31;  // the other bits count the generated ones
-  const auto known = [&](std::int64_t i) { return ids[i] >= 0 && ids[i] < vocab; };
-  for (std::int64_t i = 0; i < num_ids; ++i) {
-    if (!known(i)) continue;
-    auto& count = seen[static_cast<std::size_t>(ids[i])];
+/// One slot's part of PenaltyCounts.
+struct SlotCounts {
+  std::int32_t* of_token;
+  std::int32_t* seen;
+  std::int32_t& counted;
+  std::int32_t& num_seen;
+};
+
+/// Counts the ids from `counted` to `num_ids`.
+void count_ids(const RowSampling& p, const std::int32_t* ids, std::int32_t num_ids, std::int64_t vocab,
+               SlotCounts& counts) {
+  if (counts.counted > num_ids) counts.counted = 0;
+  if (counts.counted == 0) {
+    for (std::int32_t i = 0; i < counts.num_seen; ++i) counts.of_token[counts.seen[i]] = 0;
+    counts.num_seen = 0;
+  }
+  for (std::int32_t i = counts.counted; i < num_ids; ++i) {
+    if (ids[i] < 0 || ids[i] >= vocab) continue;
+    std::int32_t& count = counts.of_token[ids[i]];
+    if (count == 0) counts.seen[counts.num_seen++] = ids[i];
     if (i < p.prompt_tokens) {
-      count |= kInPrompt;
+      count |= PenaltyCounts::kInPrompt;
     } else {
       ++count;
     }
   }
-  for (std::int64_t i = 0; i < num_ids; ++i) {
-    if (!known(i)) continue;
-    auto& count = seen[static_cast<std::size_t>(ids[i])];
-    if (count == 0) continue;  // done at an earlier place
-    float& logit = logits[ids[i]];
+  counts.counted = num_ids;
+}
+
+/// Repetition over prompt and generated ids, then frequency and presence over generated ids.
+void penalise(const RowSampling& p, const SlotCounts& counts, float* logits) {
+  for (std::int32_t i = 0; i < counts.num_seen; ++i) {
+    float& logit = logits[counts.seen[i]];
     if (p.repetition_penalty != 1.0F)
       logit = logit > 0.0F ? logit / p.repetition_penalty : logit * p.repetition_penalty;
-    const std::uint32_t generated = count & ~kInPrompt;
+    const std::int32_t generated = counts.of_token[counts.seen[i]] & ~PenaltyCounts::kInPrompt;
     if (generated > 0) logit -= p.frequency_penalty * static_cast<float>(generated) + p.presence_penalty;
-    count = 0;
   }
+}
+
+/// The slot's row of `ids` holds the row's `position` first tokens.
+void apply_penalties(const SampleArgs& args, const RowSampling& p, float* logits) {
+  const std::int64_t vocab = args.logits.cols.n;
+  const std::int32_t* ids = args.ids.row(Rows{p.slot});
+  const auto num_ids = static_cast<std::int32_t>(std::min<std::int64_t>(p.position, args.ids.cols.n));
+  if (args.counts.of_token.base != nullptr) {
+    SlotCounts counts{args.counts.of_token.row(Rows{p.slot}), args.counts.seen.row(Rows{p.slot}),
+                      args.counts.counted.base[p.slot], args.counts.num_seen.base[p.slot]};
+    count_ids(p, ids, num_ids, vocab, counts);
+    return penalise(p, counts, logits);
+  }
+  auto& own = temporaries();
+  own.of_token.resize(std::max(own.of_token.size(), static_cast<std::size_t>(vocab)), 0);
+  own.seen.resize(std::max(own.seen.size(), static_cast<std::size_t>(num_ids)));
+  std::int32_t counted = 0;
+  std::int32_t num_seen = 0;
+  SlotCounts counts{own.of_token.data(), own.seen.data(), counted, num_seen};
+  count_ids(p, ids, num_ids, vocab, counts);
+  penalise(p, counts, logits);
+  for (std::int32_t i = 0; i < num_seen; ++i) counts.of_token[counts.seen[i]] = 0;
 }
 
 /// weights[i] = e^((logits[i] - largest) / temperature); the largest logit weighs 1. `weights` may be
@@ -312,10 +345,7 @@ void sample_row(const SampleArgs& args, std::int64_t r) {
       scratch[bias.token] += bias.bias;
     }
     for (std::int32_t i = 0; i < p.num_bans; ++i) scratch[args.bans.base[p.first_ban + i]] = -kInfinity;
-    if (has_penalty(p)) {
-      apply_penalties(p, args.ids.row(Rows{p.slot}), std::min<std::int64_t>(p.position, args.ids.cols.n),
-                      scratch, vocab);
-    }
+    if (has_penalty(p)) apply_penalties(args, p, scratch);
     logits = scratch;
   }
   const Candidate best = argmax(logits, vocab);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "model/checkpoint/config_writer.h"
 #include "model/checkpoint/gguf_reader.h"
 #include "model/text/json_escape.h"
 
@@ -43,49 +44,6 @@ constexpr std::array<std::string_view, 12> kRefusedKeys{"attention.sliding_windo
                                                         "expert_group_count",
                                                         "leading_dense_block_count",
                                                         "rope.scale_linear"};
-
-/// config.json in the making, and the GGUF key that each of its keys came from.
-class ConfigWriter {
- public:
-  void raw(std::string_view key, std::string_view json, std::string_view from = {}) {
-    json_ += json_.empty() ? "{" : ",";
-    text::append_json_string(json_, key);
-    json_ += ':';
-    json_ += json;
-    if (!from.empty()) origins_.emplace_back(key, from);
-  }
-  void integer(std::string_view key, std::int64_t value, std::string_view from = {}) {
-    raw(key, std::to_string(value), from);
-  }
-  void number(std::string_view key, double value, std::string_view from = {}) {
-    char text[40];
-    std::snprintf(text, sizeof text, "%.17g", value);
-    raw(key, text, from);
-  }
-  void text(std::string_view key, std::string_view value, std::string_view from = {}) {
-    std::string quoted;
-    text::append_json_string(quoted, value);
-    raw(key, quoted, from);
-  }
-  std::string json() const { return json_.empty() ? "{}" : json_ + '}'; }
-
-  /// A problem about a key of config.json as one about the key that it came from.
-  std::string translated(std::string problem, const std::string& file) const {
-    if (!problem.starts_with(file + ": ")) return problem;
-    const std::size_t first = file.size() + 2;
-    const std::size_t end = std::min(problem.find(' ', first), problem.size());
-    const std::string_view key = std::string_view(problem).substr(first, end - first);
-    for (const auto& [name, from] : origins_) {
-      if (name != key) continue;
-      return problem.replace(first, end - first, "key \"" + from + "\" (" + name + ")");
-    }
-    return problem;
-  }
-
- private:
-  std::string json_;
-  std::vector<std::pair<std::string, std::string>> origins_;
-};
 
 class Translator {
  public:
@@ -400,28 +358,6 @@ Result<GgufConfig, LoadError> read_gguf_config(const GgufModel& model) {
   auto config = Translator(model, error.problems).run();
   if (!config) return error;
   return *std::move(config);
-}
-
-Result<GenerationDefaults, LoadError> read_gguf_generation(const GgufModel& model) {
-  LoadError error;
-  GgufReader reader(model, error.problems);
-  ConfigWriter out;
-  const auto copy = [&](const char* to, const std::string& key) {
-    if (const auto value = reader.number(key)) out.number(to, *value, key);
-  };
-  copy("temperature", "general.sampling.temp");
-  copy("top_p", "general.sampling.top_p");
-  copy("min_p", "general.sampling.min_p");
-  copy("repetition_penalty", "general.sampling.penalty_repeat");
-  if (const auto top_k = reader.integer("general.sampling.top_k", kAny))
-    out.integer("top_k", *top_k, "general.sampling.top_k");
-  if (error.problems.empty()) {
-    auto defaults = parse_generation_config(out.json(), model.name());
-    if (defaults.ok()) return defaults;
-    for (std::string& problem : defaults.error().problems)
-      error.problems.push_back(out.translated(std::move(problem), model.name()));
-  }
-  return error;
 }
 
 }  // namespace model

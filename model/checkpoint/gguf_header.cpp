@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <optional>
 
 #include "gpu/units.h"
+#include "model/checkpoint/gguf_types.h"
 
 namespace model {
 namespace {
@@ -69,111 +69,6 @@ class Bytes {
   std::span<const std::byte> all_;
   std::size_t position_ = 0;
 };
-
-/// Bytes of a number; 0 for a string or an array.
-std::size_t width_of(GgufType type) {
-  switch (type) {
-    case GgufType::u8:
-    case GgufType::i8:
-    case GgufType::boolean:
-      return 1;
-    case GgufType::u16:
-    case GgufType::i16:
-      return 2;
-    case GgufType::u32:
-    case GgufType::i32:
-    case GgufType::f32:
-      return 4;
-    case GgufType::u64:
-    case GgufType::i64:
-    case GgufType::f64:
-      return 8;
-    case GgufType::string:
-    case GgufType::array:
-      return 0;
-  }
-  return 0;
-}
-
-template <class T>
-T at(const std::byte* from) {
-  T value{};
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
-
-std::optional<std::int64_t> integer_at(GgufType type, const std::byte* from) {
-  switch (type) {
-    case GgufType::u8:
-      return at<std::uint8_t>(from);
-    case GgufType::i8:
-      return at<std::int8_t>(from);
-    case GgufType::u16:
-      return at<std::uint16_t>(from);
-    case GgufType::i16:
-      return at<std::int16_t>(from);
-    case GgufType::u32:
-      return at<std::uint32_t>(from);
-    case GgufType::i32:
-      return at<std::int32_t>(from);
-    case GgufType::u64:
-      return static_cast<std::int64_t>(at<std::uint64_t>(from));
-    case GgufType::i64:
-      return at<std::int64_t>(from);
-    default:
-      return std::nullopt;
-  }
-}
-
-struct TypeName {
-  std::uint32_t number;
-  const char* name;
-  std::optional<StoredType> type;  // none: known, not supported
-};
-
-/// Tensor types, numbered as in the file.
-const TypeName* tensor_type(std::uint32_t number) {
-  using gpu::DType;
-  using kernels::QuantFormat;
-  static const TypeName types[] = {
-      {0, "F32", DType::f32},
-      {1, "F16", DType::f16},
-      {2, "Q4_0", QuantFormat::q4_0},
-      {3, "Q4_1", QuantFormat::q4_1},
-      {6, "Q5_0", QuantFormat::q5_0},
-      {7, "Q5_1", QuantFormat::q5_1},
-      {8, "Q8_0", QuantFormat::q8_0},
-      {9, "Q8_1", {}},
-      {10, "Q2_K", {}},
-      {11, "Q3_K", {}},
-      {12, "Q4_K", QuantFormat::q4_k},
-      {13, "Q5_K", QuantFormat::q5_k},
-      {14, "Q6_K", QuantFormat::q6_k},
-      {15, "Q8_K", {}},
-      {16, "IQ2_XXS", {}},
-      {17, "IQ2_XS", {}},
-      {18, "IQ3_XXS", {}},
-      {19, "IQ1_S", {}},
-      {20, "IQ4_NL", {}},
-      {21, "IQ3_S", {}},
-      {22, "IQ2_S", {}},
-      {23, "IQ4_XS", {}},
-      {24, "I8", {}},
-      {25, "I16", {}},
-      {26, "I32", {}},
-      {27, "I64", {}},
-      {28, "F64", {}},
-      {29, "IQ1_M", {}},
-      {30, "BF16", DType::bf16},
-      {34, "TQ1_0", {}},
-      {35, "TQ2_0", {}},
-      {39, "MXFP4", {}},
-      {40, "NVFP4", {}},
-  };
-  const auto found = std::find_if(std::begin(types), std::end(types),
-                                  [&](const TypeName& type) { return type.number == number; });
-  return found == std::end(types) ? nullptr : found;
-}
 
 class Parser {
  public:
@@ -250,13 +145,13 @@ class Parser {
   GgufValue read_value(GgufType type, const std::string& what) {
     if (type == GgufType::string) return bytes_.text(~std::uint64_t{0}, what);
     if (type == GgufType::array) return read_array(what);
-    const std::byte* from = bytes_.take(width_of(type), what).data();
-    if (type == GgufType::f32) return double{at<float>(from)};
-    if (type == GgufType::f64) return at<double>(from);
+    const std::byte* from = bytes_.take(gguf::width_of(type), what).data();
+    if (type == GgufType::f32) return double{gguf::read_at<float>(from)};
+    if (type == GgufType::f64) return gguf::read_at<double>(from);
     if (type == GgufType::boolean) return boolean(from, what);
-    if (type == GgufType::u64 && at<std::uint64_t>(from) >> 63 != 0)
-      return GgufUnsigned{at<std::uint64_t>(from)};
-    return *integer_at(type, from);
+    if (type == GgufType::u64 && gguf::read_at<std::uint64_t>(from) >> 63 != 0)
+      return GgufUnsigned{gguf::read_at<std::uint64_t>(from)};
+    return *gguf::integer_at(type, from);
   }
 
   bool boolean(const std::byte* from, const std::string& what) {
@@ -269,7 +164,7 @@ class Parser {
     const GgufType type = read_type(what);
     if (type == GgufType::array) throw Broken{what + " is a list of lists, which is not supported"};
     const auto size = bytes_.number<std::uint64_t>(what);
-    const std::uint64_t least = type == GgufType::string ? sizeof(std::uint64_t) : width_of(type);
+    const std::uint64_t least = type == GgufType::string ? sizeof(std::uint64_t) : gguf::width_of(type);
     if (size > bytes_.left() / least) {
       throw Broken{what + " is a list of " + std::to_string(size) + " elements, which do not fit into the " +
                    std::to_string(bytes_.left()) + " bytes left"};
@@ -327,7 +222,7 @@ class Parser {
     const std::int64_t cols = entry.shape.front();
     std::reverse(entry.shape.begin(), entry.shape.end());
     const auto number = bytes_.number<std::uint32_t>(what);
-    const TypeName* type = tensor_type(number);
+    const gguf::TensorTypeName* type = gguf::tensor_type(number);
     const auto offset = bytes_.number<std::uint64_t>(what);
     if (type == nullptr || !type->type) {
       problem(what +
@@ -408,30 +303,6 @@ class Parser {
 };
 
 }  // namespace
-
-std::vector<std::string_view> GgufArray::strings() const {
-  std::vector<std::string_view> all;
-  if (type != GgufType::string) return all;
-  all.reserve(static_cast<std::size_t>(size));
-  const std::byte* from = bytes.data();
-  for (std::int64_t i = 0; i < size; ++i) {
-    const auto length = static_cast<std::size_t>(at<std::uint64_t>(from));
-    from += sizeof(std::uint64_t);
-    all.emplace_back(reinterpret_cast<const char*>(from), length);
-    from += length;
-  }
-  return all;
-}
-
-std::vector<std::int64_t> GgufArray::integers() const {
-  std::vector<std::int64_t> all;
-  for (std::int64_t i = 0; i < size; ++i) {
-    const auto value = integer_at(type, bytes.data() + static_cast<std::size_t>(i) * width_of(type));
-    if (!value) break;
-    all.push_back(*value);
-  }
-  return all;
-}
 
 Result<GgufHeader, LoadError> parse_gguf(std::span<const std::byte> file, std::string_view name) {
   return Parser(file, name).run();

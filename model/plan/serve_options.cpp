@@ -3,6 +3,7 @@
 #include <simdjson.h>
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <utility>
 
 #include "model/plan/config_file.h"
@@ -12,6 +13,8 @@ namespace model {
 namespace {
 
 constexpr std::array<std::string_view, 5> kCommands = {"serve", "plan", "inspect", "tokenize", "help"};
+
+constexpr const char* kConfigVariable = "ATLAS_CONFIG";
 
 /// Variables of the scripts around the binary, and its test interface: not options.
 constexpr std::array<std::string_view, 4> kForeignVariables = {"ATLAS_CACHE", "ATLAS_BINARY",
@@ -150,6 +153,8 @@ void read_environment(const std::map<std::string, std::string>& environment, Set
     if (found != known.end()) {
       const Option& option = option_table()[static_cast<std::size_t>(found - known.begin())];
       if (!settings.has(option.name)) settings.by_option[option.name] = {{value, name}};
+    } else if (name == kConfigVariable) {
+      continue;  // read already: what it names is weaker than the variables
     } else if (name.rfind("ATLAS_TEST_", 0) == 0) {
       warnings.push_back(
           "a variable of the test interface is set and this build does not have that interface");
@@ -187,27 +192,49 @@ void read_config(const std::string& path, const OptionSources& sources, Settings
   settings.by_option.merge(from_file.by_option);
 }
 
-std::string help_text() {
-  std::string out =
-      "atlas serve [MODEL] [flags]     serve a model over HTTP\n"
-      "atlas plan [MODEL] [flags]      print the derived capacities, load nothing\n"
-      "atlas inspect [MODEL]           tensors, types, tokenizer and template\n"
-      "atlas tokenize FOLDER --json    one JSON request a line in, one answer a line out\n"
-      "atlas --version | --help\n\n"
-      "MODEL is a folder with config.json, a .gguf file, or a hub id found in the local hub cache; without it "
-      "the embedded model.\n"
-      "Each flag may also be a variable (ATLAS_MAX_SEQ_LEN) or a key of --config FILE.toml (max-seq-len); "
-      "flags win, then variables.\n"
-      "--print-config shows every value and where it came from.\n";
+bool same_word(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+std::vector<std::string> topics() {
+  std::vector<std::string> names;
+  for (const Option& option : option_table()) {
+    if (names.empty() || names.back() != option.topic) names.push_back(option.topic);
+  }
+  return names;
+}
+
+/// The options of one topic, or of all.
+std::string option_help(std::string_view wanted) {
+  std::string out;
   std::string topic;
   for (const Option& option : option_table()) {
-    if (option.topic != topic) out += '\n' + (topic = option.topic) + '\n';
+    if (!wanted.empty() && !same_word(option.topic, wanted)) continue;
+    if (option.topic != topic) out += (out.empty() ? "" : "\n") + (topic = option.topic) + '\n';
     std::string flag = "  --" + option.name + ' ' + option.shape;
     if (flag.size() < 44) flag.resize(44, ' ');
     out += flag + ' ' + option.help + " [" + option.standard + "]\n";
     if (!option.alias.empty()) out += "      also --" + option.alias + '\n';
   }
   return out;
+}
+
+std::string help_text() {
+  const std::string intro =
+      "atlas serve [MODEL] [flags]     serve a model over HTTP\n"
+      "atlas plan [MODEL] [flags]      print the derived capacities, load nothing\n"
+      "atlas inspect [MODEL]           tensors, types, tokenizer and template\n"
+      "atlas tokenize FOLDER --json    one JSON request a line in, one answer a line out\n"
+      "atlas --version | --help\n\n"
+      "MODEL is a folder with config.json, a .gguf file, or a hub id found in the local hub cache; without "
+      "it "
+      "the embedded model.\n"
+      "Each flag may also be a variable (ATLAS_MAX_SEQ_LEN) or a key of --config FILE.toml (max-seq-len); "
+      "flags win, then variables.\n"
+      "--print-config shows every value and where it came from; atlas help TOPIC shows one group of "
+      "flags.\n\n";
+  return intro + option_help("");
 }
 
 std::string config_text(const Settings& settings) {
@@ -250,13 +277,20 @@ Result<ParsedOptions, OptionsError> parse_options(const OptionSources& sources) 
   if (!line.problems.empty()) return OptionsError{2, std::move(line.problems)};
   if (line.command == Command::version) return parsed;
   if (line.command == Command::help) {
-    parsed.text = help_text();
-    return parsed;
+    // Behind another command the word is a MODEL.
+    const bool has_topic = !line.model.empty() && sources.arguments[0].find("help") != std::string::npos;
+    parsed.text = has_topic ? option_help(line.model) : help_text();
+    if (!parsed.text.empty()) return parsed;
+    return OptionsError{
+        2, {"no topic " + line.model + " in the help; did you mean " + nearest(line.model, topics()) + '?'}};
   }
   Settings settings = std::move(line.settings);
   std::vector<std::string> problems;
   const bool wrong_flags_only = settings.by_option.size() > 0;
   read_environment(sources.environment, settings, parsed.warnings);
+  if (const auto named = sources.environment.find(kConfigVariable);
+      named != sources.environment.end() && !line.config_file)
+    line.config_file = named->second;
   if (line.config_file) read_config(*line.config_file, sources, settings, problems);
 
   int exit_code = problems.empty() && wrong_flags_only ? 2 : 1;

@@ -3,6 +3,8 @@
 #include <vector>
 
 #include "gpu/device.h"
+#include "gpu/stream.h"
+#include "kernels/sampling.h"
 #include "model/cache/kv_layout.h"
 
 namespace model {
@@ -16,7 +18,10 @@ struct ModelMemory {
   gpu::MatrixView<std::int32_t>
       ids;  ///< [num_slots, max_seq_len]: the id at each position of a slot's sequence
   gpu::MatrixView<std::int32_t> page_table;  ///< [num_slots, pages_per_sequence]
+  kernels::PenaltyCounts penalties;
 };
+/// Once, after they were allocated.
+gpu::Status clear_penalty_counts(gpu::Stream& stream, const ModelMemory& memory);
 gpu::Result<ModelMemory, gpu::DeviceError> allocate_model_memory(gpu::Device& device,
                                                                  const ModelConfig& config,
                                                                  const ServePlan& plan);

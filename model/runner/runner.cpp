@@ -149,6 +149,8 @@ gpu::Status ModelRunner::reset(const std::vector<StateSlot>& resets) {
   for (const StateSlot slot : resets) {
     if (!has_slot(slot)) continue;
     RETURN_IF_ERROR(reset_state(*stream_, decoder_.state_of(slot)));
+    RETURN_IF_ERROR(stream_->fill_zero(reinterpret_cast<std::byte*>(memory_.penalties.counted.base + slot),
+                                       gpu::bytes_of<std::int32_t>(Elements{1}), "penalty counts"));
   }
   return gpu::Done{};
 }
@@ -180,6 +182,7 @@ gpu::Status ModelRunner::run_feeds() {
   args.params = batch_.sampling();
   args.biases = batch_.biases();
   args.bans = batch_.bans();
+  args.counts = memory_.penalties;
   RETURN_IF_ERROR(ops_->sample(*stream_, args));
   RETURN_IF_ERROR(batch_.rewrite_known_ids(*stream_, memory_.ids));
   return stream_->copy_to_host(sampled_.data(), reinterpret_cast<const std::byte*>(args.out.base),
@@ -234,6 +237,7 @@ Result<std::unique_ptr<Runner>, LoadError> Runner::create(std::shared_ptr<gpu::D
                                                           const ServePlan& plan) {
   auto memory = allocate_model_memory(*device, config, plan);
   if (!memory.ok()) return load_error(memory.error());
+  if (auto zeroed = clear_penalty_counts(*stream, *memory); !zeroed.ok()) return load_error(zeroed.error());
   auto constants = upload_constants(*device, *stream, config, weights, memory->layers);
   if (!constants.ok()) return load_error(constants.error());
   return std::unique_ptr<Runner>(new ModelRunner(std::move(device), std::move(stream), std::move(ops),

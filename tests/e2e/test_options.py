@@ -25,6 +25,8 @@ def test_print_config_shows_each_value_and_where_it_came_from(tmp_path):
     assert "max-batch-size = 5  (ATLAS_MAX_BATCH_SIZE)" in lines
     assert f"max-queue = 7  ({file}:1)" in lines
     assert "overlength = clamp  (default)" in lines
+    run = atlas("serve", "--print-config", "--api-key=s3cret", env={"ATLAS_CONFIG": str(file)})
+    assert f"max-queue = 7  ({file}:1)" in run.stdout and run.stderr == ""
     assert "s3cret" not in run.stdout and any(line.startswith("api-key = ***") for line in lines)
 
 
@@ -52,6 +54,11 @@ def test_help_is_grouped_by_topic():
     assert atlas("help").stdout == said and atlas().stdout == said
     topics = [line for line in said.splitlines() if line in ("Network", "Model", "Compute", "Capacity", "Time", "Log")]
     assert topics == ["Network", "Model", "Compute", "Capacity", "Time", "Log"]
+    network = atlas("help", "network").stdout
+    assert network.startswith("Network\n") and "--port" in network and "--max-queue" not in network and network.strip() in said
+    assert atlas("serve", str(MINI), "--help").stdout == said
+    wrong = atlas("help", "netwrok")
+    assert wrong.returncode == 2 and "Network" in wrong.stderr
     for flag in ("--overlength clamp|reject", "--max-queue N", "--sampling-defaults model|none"):
         assert flag in said
 

@@ -54,6 +54,15 @@ def test_broken_bodies_are_400(mini, body):
     assert status == 400 and json.loads(answer)["error"]["message"]
 
 
+def test_a_body_of_very_many_names_is_answered(mini):
+    names = ",".join(f'"k{i}":0' for i in range(1_000_000))
+    status, _, answer = mini.request("POST", "/v1/completions", f'{{"prompt":"a","max_tokens":1,"temperature":0,"x":{{{names}}},{names}}}'.encode())
+    assert status == 200 or json.loads(answer)["error"]["code"] == "request_too_large"
+    chat = f'{{"messages":[{{"role":"user","content":"a"}}],"max_tokens":1,"chat_template_kwargs":{{{names}}}}}'
+    status, _, answer = mini.request("POST", "/v1/chat/completions", chat.encode())
+    assert status == 400 and json.loads(answer)["error"]["param"] == "chat_template_kwargs"
+
+
 @pytest.mark.parametrize("message", [{}, {"role": "user"}, {"role": "nobody", "content": "x"}, {"role": "user", "content": 5},
                                      {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}, 5])
 def test_a_bad_message_is_400_naming_its_place(mini, message):

@@ -293,6 +293,16 @@ TEST(ChatRequest, LaysTemplateKwargsOverTheOperators) {
   EXPECT_EQ(chat_of(given.chat(R"("chat_template_kwargs":{"a":1})")).kwargs_json, R"({"b":{},"a":1})");
 }
 
+TEST(ChatRequest, BoundsTheNamesOfTemplateKwargs) {
+  for (const auto& [names, ok] : {std::pair{256, true}, {257, false}}) {
+    std::string kwargs = "\"chat_template_kwargs\":{";
+    for (int i = 0; i < names; ++i) kwargs += (i > 0 ? ",\"k" : "\"k") + std::to_string(i) + "\":0";
+    const auto parsed = Given().chat(kwargs + '}');
+    ASSERT_EQ(parsed.ok(), ok);
+    EXPECT_EQ(ok ? "chat_template_kwargs" : parsed.error().param, "chat_template_kwargs");
+  }
+}
+
 TEST(ChatRequest, ServesItsOwnNamesOnly) {
   EXPECT_TRUE(Given().chat(R"("model":"mini")").ok());
   const auto other = Given().chat(R"("model":"other")");

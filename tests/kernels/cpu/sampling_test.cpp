@@ -43,7 +43,8 @@ struct Call {
                                   cut_scratch,
                                   {params.data(), {n}},
                                   {biases.data(), {static_cast<std::int64_t>(biases.size())}},
-                                  {bans.data(), {static_cast<std::int64_t>(bans.size())}}});
+                                  {bans.data(), {static_cast<std::int64_t>(bans.size())}},
+                                  counts});
     return out;
   }
   SampledRow one(const std::vector<double>& row, RowSampling sampling) {
@@ -55,6 +56,7 @@ struct Call {
   std::vector<RowSampling> params;
   std::vector<TokenBias> biases;
   std::vector<std::int32_t> bans;
+  PenaltyCounts counts;
   gpu::Status status = gpu::Done{};
 };
 
@@ -341,6 +343,48 @@ TEST(SamplePenalties, RepetitionComesBeforeFrequencyAndPresence) {
   sampling.frequency_penalty = 0.5F;
   sampling.presence_penalty = 0.25F;
   EXPECT_EQ(penalised(sampling, {8.0, 8.0}, {1, 1}), (std::vector<double>{8.0, 4.0 - 1.0 - 0.25}));
+}
+
+TEST(SamplePenalties, CountsKeptBetweenCallsEqualCountingAnew) {
+  constexpr std::int64_t kVocab = 24;
+  std::mt19937 random(5);
+  OpMatrix of_token(DType::i32, 4, kVocab), seen(DType::i32, 4, 32), progress(DType::i32, 2, 4);
+  for (auto* kept : {&of_token, &seen, &progress}) {
+    for (std::int64_t r = 0; r < kept->view<std::int32_t>().rows.n; ++r) {
+      for (std::int64_t c = 0; c < kept->view<std::int32_t>().cols.n; ++c) kept->set(r, c, 0);
+    }
+  }
+  const auto counts = progress.view<std::int32_t>();
+  const PenaltyCounts kept{of_token.view<std::int32_t>(),
+                           seen.view<std::int32_t>(),
+                           {counts.base, counts.cols},
+                           {counts.base + counts.pitch.n, counts.cols}};
+  for (int sequence = 0; sequence < 40; ++sequence) {
+    const auto slot = static_cast<std::int32_t>(random() % 4);
+    counts.base[slot] = 0;  // a sequence begins in it
+    Call with(kVocab), without(kVocab);
+    with.counts = kept;
+    RowSampling sampling;
+    sampling.slot = slot;
+    sampling.prompt_tokens = static_cast<std::int32_t>(random() % 12);
+    sampling.repetition_penalty = 1.3F;
+    sampling.frequency_penalty = 0.7F;
+    sampling.presence_penalty = 0.4F;
+    for (std::int32_t position = 0; position < 32;) {
+      const auto end = std::min(32, position + 1 + static_cast<std::int32_t>(random() % 5));
+      for (; position < end; ++position) {
+        const double id = static_cast<double>(random() % (kVocab / 2));
+        with.ids.set(slot, position, id);
+        without.ids.set(slot, position, id);
+      }
+      sampling.position = position;
+      std::vector<double> row;
+      for (std::int64_t i = 0; i < kVocab; ++i)
+        row.push_back(static_cast<float>(static_cast<double>(random() % 2000) / 300.0 - 3.0));
+      ASSERT_EQ(with.one(row, sampling).token, without.one(row, sampling).token);
+      for (std::int64_t i = 0; i < kVocab; ++i) ASSERT_EQ(with.scratch.at(0, i), without.scratch.at(0, i));
+    }
+  }
 }
 
 TEST(SamplePenalties, OneRowLeavesNothingBehindForTheNext) {

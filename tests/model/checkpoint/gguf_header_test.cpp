@@ -161,7 +161,14 @@ std::vector<Malformed> malformed_files() {
   add("overlap", plain().start(2, 0).tensor("a", {16}, 0, 0).tensor("b", {4}, 0, 32).data(64),
       "\"b\" overlaps tensor \"a\"");
   add("tensor list cut off",
-      plain().start(1, 0).text("t").number(2U).number(std::uint64_t{4}).raw(std::string(12, '\0')), "needs");
+      plain()
+          .start(1, 0)
+          .text("t")
+          .number(2U)
+          .number(std::uint64_t{4})
+          .number(std::uint64_t{1})
+          .raw("\1\1\1\1"),
+      "needs 8 bytes");
   return all;
 }
 

@@ -276,7 +276,8 @@ TEST(ServePlan, IsPrintedUnderItsFieldNames) {
   EXPECT_EQ(json["chunk_width"], 512);
   EXPECT_EQ(json["sparse_selection_bound"], 131);
   EXPECT_EQ(json["kv_bytes"], derived.kv_bytes.n);
-  EXPECT_EQ(json.size(), 20U);
+  EXPECT_EQ(json["prompt_logits_rows"], 64);
+  EXPECT_EQ(json.size(), 21U);
 }
 
 }  // namespace

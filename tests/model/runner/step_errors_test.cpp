@@ -120,11 +120,19 @@ const BadFeed kBadFeeds[] = {
        feed.new_pages.assign(9, 0);
        feed.logits = {0, 1};
      }},
-    {"5 logits rows in a step of 4",
+    {"69 logits rows in a step of 68",
      [](ModelRig&, Feed& feed, StepPlan&) {
-       feed.known = ids(4);
-       feed.logits = {0, 4};
+       feed.form = Form::prefill;
+       feed.known = ids(68);
+       feed.new_pages.assign(5, 0);
+       feed.logits = {0, 68};
      }},
+    {"2 given tokens for 1 logits rows",
+     [](ModelRig&, Feed& feed, StepPlan&) {
+       feed.given = {1, 2};
+     }},
+    {"given token id -1 is not in the vocabulary",
+     [](ModelRig&, Feed& feed, StepPlan&) { feed.given = {-1}; }},
 };
 
 // Each of them is answered by its own StepError; the good feed beside it runs, and the bad one's slot goes on
