@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "gpu/units.h"
-#include "hwy/cache_control.h"
 #include "kernels/cpu/lanes-inl.h"
 #include "kernels/cpu/sums-inl.h"
 
@@ -34,18 +33,18 @@ inline constexpr int kTileSums = kTileRows * kTileCols;
 inline constexpr std::int64_t kWidenRows = kParts == 1 ? 33 : 9;
 /// Weights that stay in the nearest cache, as floats, while every row of x passes.
 inline constexpr std::int64_t kPanelFloats = 4096;
-/// How far ahead of their use narrow weights are asked for: they come from memory, and the short rows of
-/// several columns at once are no stream that a processor would recognise.
-inline constexpr std::int64_t kPrefetchBytes = 4096;
+/// How far ahead of their use weights that are widened are asked for: they come from memory, and short rows
+/// are no stream that a processor would recognise.
+inline constexpr std::int64_t kAheadWeights = 2048;
 
-/// Asks for the kCount narrow weights that will follow `w`. Beyond a weight's end the hint is wasted, no
-/// more.
+/// Asks for the kCount narrow weights from `ahead` on, to the second cache: the first has room for few misses
+/// at once, half of what memory delivers. Beyond a weight's end the hint is wasted, no more.
 template <int kCount, class T>
-HWY_INLINE void prefetch_ahead(const T* w) {
+HWY_INLINE void ask_for(const T* ahead) {
   if constexpr (!std::is_same_v<T, float>) {
-    const char* ahead = reinterpret_cast<const char*>(w) + kPrefetchBytes;
+    const char* at = reinterpret_cast<const char*>(ahead);
 #pragma GCC unroll 8
-    for (std::size_t byte = 0; byte < kCount * sizeof(T); byte += 64) hwy::Prefetch(ahead + byte);
+    for (std::size_t byte = 0; byte < kCount * sizeof(T); byte += 64) __builtin_prefetch(at + byte, 0, 2);
   }
 }
 
@@ -58,8 +57,10 @@ HWY_INLINE void tile(const float* const* x, const T* w, std::int64_t w_pitch, st
 #pragma GCC unroll 16
     for (int j = 0; j < kCols; ++j) acc[i][j] = zero();
   }
+  // The columns of this tile are read side by side, so what comes ahead is all of the next tile's.
+  const T* const next = w + kCols * w_pitch;
   const auto step = [&](auto at, std::int64_t p) HWY_ATTR {
-    prefetch_ahead<kCols * kLanes>(w + kCols * p);
+    ask_for<kCols * kLanes>(next + kCols * p);
     if constexpr (kRows == 1) {
       const Lanes16 a = at.load(x[0] + p);
 #pragma GCC unroll 16
@@ -136,7 +137,7 @@ void dot_rows(const float* const* x, float* const* y, std::int64_t rows, const T
         for (std::int64_t j = 0; j < columns; ++j) {
           const T* row = from + j * w_pitch;
           for_lanes(k, [&](auto at, std::int64_t p) HWY_ATTR {
-            prefetch_ahead<kLanes>(row + p);
+            ask_for<kLanes>(row + p + kAheadWeights);
             at.store(at.load(row + p), wide + j * k + p);
           });
         }

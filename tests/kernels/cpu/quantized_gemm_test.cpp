@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/quantized_rows.h"
 #include "tests/kernels/cpu/every_target.h"
 #include "tests/kernels/cpu/op_matrix.h"
 #include "tests/kernels/quantized_blocks.h"
@@ -193,6 +194,30 @@ TEST(QuantizedGemm, ARowThatIsNotFiniteStaysNotFiniteAndAlone) {
         EXPECT_FALSE(std::isfinite(y.at(1, n))) << target;
       }
     });
+  }
+}
+
+/// Experts may begin and end in the middle of a tile.
+TEST(QuantizedGemm, AnyRangeOfRowsIsTheSameNumbersShifted) {
+  std::mt19937 random(22);
+  gpu::PooledHostStream stream(1);
+  const RandomQuantized w(QuantFormat::q5_1, 56, 64, random);
+  OpMatrix x = testing::random_f32(11, 64, random), whole = testing::f32(11, 56);
+  ASSERT_TRUE(cpu::gemm(stream, args_of(whole, x, w)).ok());
+  cpu::QuantizedRows rows;
+  ASSERT_TRUE(rows.quantize(stream, x.view<float>()).ok());
+  for (const auto& [first, last] :
+       {std::pair<std::int64_t, std::int64_t>{8, 24}, {3, 5}, {16, 32}, {40, 56}}) {
+    OpMatrix y = testing::f32(11, last - first);
+    float* places[11];
+    for (std::int64_t r = 0; r < 11; ++r) places[r] = y.view<float>().row({r});
+    cpu::product_rows(rows.rows(), places, 11, w.packed(), first, last, first);
+    for (std::int64_t r = 0; r < 11; ++r) {
+      for (std::int64_t n = first; n < last; ++n) {
+        ASSERT_EQ(y.f32(r, n - first), whole.f32(r, n)) << first << " to " << last << ": " << r << "," << n;
+      }
+    }
+    EXPECT_TRUE(y.padding_untouched());
   }
 }
 

@@ -145,7 +145,7 @@ struct Experts {
   }
 };
 
-/// Inner sizes where experts begin in the middle of a tile, too.
+/// Experts of several sizes and formats.
 TEST(QuantizedExperts, ARowIsTheProductsOfItsExpertsBitForBitInAnyBatchOnEveryTarget) {
   std::mt19937 random(43);
   struct Case {
