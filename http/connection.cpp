@@ -180,6 +180,12 @@ bool Connection::accept_head() {
   const auto& message = parser_->get();
   http_1_0_ = message.version() < 11;
   keep_alive_ = message.keep_alive();
+  std::size_t head_bytes = message.target().size();
+  for (const auto& field : message) head_bytes += field.name_string().size() + field.value().size() + 4;
+  if (head_bytes > context_->limits.max_head_bytes) {
+    refuse(beast_http::error::header_limit);
+    return false;
+  }
   // Two readers that disagree about where a body ends are how requests are smuggled past a proxy.
   const auto lengths = message.count(beast_http::field::content_length);
   const auto encodings = message.count(beast_http::field::transfer_encoding);
@@ -218,9 +224,7 @@ bool Connection::accept_head() {
 }
 
 void Connection::refuse(const Error& error) {
-  const std::string_view unread(static_cast<const char*>(received_.cdata().data()), received_.size());
-  if (error == beast_http::error::header_limit && state_ == State::head &&
-      unread.find("\r\n") == std::string_view::npos) {
+  if (error == beast_http::error::header_limit && state_ == State::head && parser_->get().target().empty()) {
     return refuse(
         414,
         "The request's target is longer than " + std::to_string(context_->limits.max_head_bytes) + " bytes.",

@@ -1,6 +1,12 @@
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <string_view>
+#include <system_error>
 
 #include "http/serve_command.h"
 #include "model/plan/serve_options.h"
@@ -35,10 +41,37 @@ http::Build this_build() {
   return build;
 }
 
+/// A mapped file became shorter while it was read, which only loading does: a startup error. Anything else
+/// under this signal (memory that failed) ends the process as it always did.
+void on_bus_error(int number, siginfo_t* info, void*) {
+  if (info->si_code == BUS_ADRERR) {
+    constexpr std::string_view kLine = "atlas: a model file became shorter while it was read\n";
+    (void)!::write(STDERR_FILENO, kLine.data(), kLine.size());
+    std::_Exit(1);
+  }
+  std::signal(number, SIG_DFL);
+  std::raise(number);
+}
+
+void set_signals() {
+  std::signal(SIGPIPE, SIG_IGN);
+  struct sigaction action {};
+  action.sa_sigaction = on_bus_error;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &action, nullptr);
+}
+
+/// What was printed has to have arrived.
+int checked(int code) {
+  if (code != 0 || (std::fflush(stdout) == 0 && std::ferror(stdout) == 0)) return code;
+  std::fprintf(stderr, "atlas: standard output: %s\n", std::generic_category().message(errno).c_str());
+  return 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv, char** environment) {
-  std::signal(SIGPIPE, SIG_IGN);
+  set_signals();
   const auto parsed = model::parse_options(sources_of(argc, argv, environment));
   if (!parsed.ok()) {
     for (const std::string& problem : parsed.error().problems)
@@ -51,18 +84,18 @@ int main(int argc, char** argv, char** environment) {
     case model::Command::serve:
       return http::run_serve(parsed->options, this_build());
     case model::Command::plan:
-      return http::run_plan(parsed->options, this_build());
+      return checked(http::run_plan(parsed->options, this_build()));
     case model::Command::inspect:
-      return http::run_inspect(parsed->options, this_build());
+      return checked(http::run_inspect(parsed->options, this_build()));
     case model::Command::tokenize:
-      return http::run_tokenize(parsed->options.model);
+      return checked(http::run_tokenize(parsed->options.model));
     case model::Command::version:
       std::printf("atlas %s (%s)\n", ATLAS_VERSION, ATLAS_GIT_REVISION);
-      return 0;
+      return checked(0);
     case model::Command::help:
     case model::Command::print_config:
       std::fputs(parsed->text.c_str(), stdout);
-      return 0;
+      return checked(0);
   }
   return 0;
 }

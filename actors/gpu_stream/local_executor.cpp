@@ -14,6 +14,7 @@
 #include "model/runner/runner.h"
 #include "model/text/chat_template.h"
 #include "model/text/tokenizer.h"
+#include "model/text/unicode.h"
 
 namespace actors {
 namespace {
@@ -176,6 +177,7 @@ model::Result<LocalModel, LoadError> open_local_model(const fs::path& folder, co
   auto served = std::make_shared<ServedModel>();
   served->names =
       options.served_model_names.empty() ? std::vector<std::string>{name} : options.served_model_names;
+  for (auto& served_name : served->names) served_name = model::text::printable(served_name);
   served->created = std::time(nullptr);
   served->config = opened->config;
   served->generation = opened->generation;

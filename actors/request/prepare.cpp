@@ -146,6 +146,13 @@ Result<std::vector<PreparedPrompt>, RequestError> prepare(const ServedModel& ser
       if (std::holds_alternative<ChatPrompt>(prompt) && error.param == "prompt") error.param = "messages";
       return error;
     }
+    if (request.min_tokens > admitted->max_tokens) {
+      return RequestError{RequestError::Kind::too_long,
+                          "min_tokens is " + std::to_string(request.min_tokens) + ", after the prompt of " +
+                              std::to_string(admitted->ids->size()) + " tokens there is room for " +
+                              std::to_string(admitted->max_tokens),
+                          "min_tokens", "context_length_exceeded"};
+    }
     admitted->in_open_thought = std::holds_alternative<ChatPrompt>(prompt) && request.split_reasoning &&
                                 model::text::ends_in_open_thought(encoded->text);
     if (request.echo)

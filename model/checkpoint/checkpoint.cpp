@@ -1,4 +1,5 @@
 #include "model/checkpoint/checkpoint.h"
+#include "model/text/unicode.h"
 
 #include <algorithm>
 #include <set>
@@ -18,11 +19,7 @@ bool is_plain_file_name(std::string_view name) {
 }
 
 /// A name from a downloaded file, fit for a log line.
-std::string quoted(std::string_view text) {
-  std::string shown = "\"";
-  for (char c : text.substr(0, 200)) shown += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
-  return shown + "\"";
-}
+std::string quoted(std::string_view name) { return '"' + text::printable(name.substr(0, 200)) + '"'; }
 
 }  // namespace
 

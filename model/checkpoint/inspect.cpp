@@ -6,6 +6,7 @@
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/gguf_text.h"
 #include "model/checkpoint/loader.h"
+#include "model/text/unicode.h"
 
 namespace model {
 namespace {
@@ -57,7 +58,7 @@ void describe_gguf_text(const GgufText& text, std::string& out) {
     const auto& tokenizer = *text.tokenizer;
     out += std::to_string(tokenizer.vocab.size()) + " tokens, " + std::to_string(tokenizer.merges.size()) +
            " merges, " + std::to_string(tokenizer.added.size()) + " of its own; special " +
-           text.special_tokens_json + '\n';
+           text::printable(text.special_tokens_json) + '\n';
   }
   out += "stop tokens ";
   for (const TokenId id : text.stop_tokens) out += ' ' + std::to_string(id);
@@ -69,7 +70,8 @@ void describe_folder_text(const std::filesystem::path& folder, std::string& out)
   std::error_code unreadable;
   for (const auto& [what, names] :
        {std::pair("tokenizer    ", std::vector<const char*>{"tokenizer.json"}),
-        std::pair("template     ", std::vector<const char*>{"chat_template.jinja", "tokenizer_config.json"})}) {
+        std::pair("template     ",
+                  std::vector<const char*>{"chat_template.jinja", "tokenizer_config.json"})}) {
     out += what;
     std::string found = "none";
     for (const char* name : names)
@@ -95,7 +97,8 @@ void describe_tensors(const Checkpoint& checkpoint, std::string& out) {
   for (const auto& [type, sum] : by_type)
     out += "  " + padded(type, 6) + std::to_string(sum.first) + " tensors, " + megabytes(sum.second) + '\n';
   for (const auto& [name, at] : checkpoint.tensors())
-    out += padded(name, width + 2) + padded(to_string(at.entry->type), 6) + to_string(at.entry->shape) + '\n';
+    out += padded(text::printable(name), width + 2) + padded(to_string(at.entry->type), 6) +
+           to_string(at.entry->shape) + '\n';
 }
 
 }  // namespace

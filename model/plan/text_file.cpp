@@ -1,19 +1,18 @@
 #include "model/plan/text_file.h"
 
-#include <fstream>
-#include <ios>
-#include <iterator>
+#include "model/checkpoint/mapped_file.h"
 
 namespace model {
+namespace {
+
+constexpr std::int64_t kMaxBytes = 16 << 20;
+
+}  // namespace
 
 std::optional<std::string> read_text_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  try {
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  } catch (const std::ios_base::failure&) {  // the stream's buffer throws when a read fails
-    return std::nullopt;
-  }
+  auto text = read_small_file(path, kMaxBytes);
+  if (!text.ok()) return std::nullopt;
+  return *std::move(text);
 }
 
 }  // namespace model

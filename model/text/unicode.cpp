@@ -80,6 +80,14 @@ std::string replace_invalid_utf8(std::string_view text) {
   }
 }
 
+std::string printable(std::string_view text) {
+  std::string out = replace_invalid_utf8(text);
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  }
+  return out;
+}
+
 char32_t first_code_point(std::string_view text) {
   const std::uint8_t first = byte_at(text, 0);
   const std::size_t length = first < 0x80 ? 1 : lead_of(first).length;

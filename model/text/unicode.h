@@ -30,6 +30,10 @@ std::size_t valid_utf8_prefix(std::string_view text);
 /// `text` with each broken or incomplete unit replaced by U+FFFD.
 std::string replace_invalid_utf8(std::string_view text);
 
+/// `text` fit for a terminal, a log line or a label, wherever it comes from: valid UTF-8, and '?' for each
+/// control character.
+std::string printable(std::string_view text);
+
 /// The code point that starts at `text`, and the one that ends there; `text` is valid UTF-8 and not empty.
 char32_t first_code_point(std::string_view text);
 char32_t last_code_point(std::string_view text);

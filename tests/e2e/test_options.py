@@ -125,6 +125,7 @@ def test_each_json_line_is_an_object_with_the_id_of_its_request(start):
         return [json.loads(line) for line in server.output.splitlines() if line.startswith("{") and '"message"' in line]
 
     server.until(lambda: sum(line.get("request_id") == "mine-1" for line in lines()) == 2)  # the exchange and the generation
+    server.until(lambda: any(line.get("request_id") == "mine-2" for line in lines()))
     (missing,) = [line for line in lines() if line.get("request_id") == "mine-2"]
     assert "404" in missing["message"] and missing["level"] == "info" and missing["time"]
     assert all("request_id" in line for line in lines() if line["message"].startswith("request "))
@@ -139,3 +140,20 @@ def test_a_tokenizer_beyond_the_vocabulary_is_a_load_error(tmp_path):
     (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
     run = atlas("plan", str(tmp_path))
     assert run.returncode == 1 and "tokenizer.json" in run.stderr and "4096" in run.stderr, run.stderr
+
+
+def test_min_tokens_beyond_the_room_that_is_left_is_refused(start):
+    atlas = start("--max-seq-len=320")
+    for limits in ({}, {"max_tokens": 100000}):
+        status, answer = atlas.post("/v1/completions", {"prompt": list(range(5, 315)), "min_tokens": 11, **limits})
+        assert status == 400 and answer["error"]["param"] == "min_tokens", answer
+
+
+def test_files_that_are_no_files_are_refused_and_lost_output_is_an_error(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for arguments in (["--config", "/dev/zero"], ["--config", str(pipe)], ["--api-key-file", "/dev/zero"]):
+        run = subprocess.run([BINARY, "plan", str(MINI), *arguments], capture_output=True, text=True, timeout=60)
+        assert run.returncode in (1, 2) and "cannot be read" in run.stderr
+    with open("/dev/full", "w") as full:
+        assert subprocess.run([BINARY, "plan", str(MINI)], stdout=full, stderr=subprocess.DEVNULL, timeout=60).returncode == 1

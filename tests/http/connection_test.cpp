@@ -248,6 +248,14 @@ TEST(Connection, RefusesATooLongHead) {
   Client target(server.port());
   target.send("GET /" + std::string(40'000, 'a') + " HTTP/1.1\r\nHost: t\r\n\r\n");
   EXPECT_EQ(target.read().status, 414);
+  Client longer(server.port());  // fills what is read at once several times over, in the middle of its value
+  longer.send("GET /health HTTP/1.1\r\nHost: t\r\nX-Long: " + std::string(60'000, 'a') + "\r\n\r\n");
+  EXPECT_EQ(longer.read().status, 431);
+  std::string many_fields;
+  for (int i = 0; i < 4'000; ++i) many_fields += "X" + std::to_string(i) + ": y\r\n";
+  Client many(server.port());
+  many.send("GET /health HTTP/1.1\r\nHost: t\r\n" + many_fields + "\r\n");
+  EXPECT_EQ(many.read().status, 431);
 }
 
 TEST(Connection, BoundsWhatAChunkedBodyCarriesBesideItsBytes) {

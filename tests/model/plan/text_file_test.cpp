@@ -19,6 +19,7 @@ TEST(TextFile, IsReadWhole) {
 TEST(TextFile, AFolderOrNothingIsUnreadableAndThrowsNothing) {
   EXPECT_EQ(read_text_file(std::filesystem::temp_directory_path()), std::nullopt);
   EXPECT_EQ(read_text_file("/nothing/at/all"), std::nullopt);
+  EXPECT_EQ(read_text_file("/dev/zero"), std::nullopt);
 }
 
 }  // namespace

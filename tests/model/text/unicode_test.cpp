@@ -66,5 +66,9 @@ TEST(Unicode, EachMaximalSubpartBecomesOneReplacementCharacter) {
   EXPECT_EQ(replace_invalid_utf8("\xF0\x9F"), "\uFFFD");
 }
 
+TEST(Unicode, WhatIsPrintedMovesNoCursor) {
+  EXPECT_EQ(printable("blk\x1b[31m\né\xff\x7f"), "blk?[31m?é\uFFFD?");
+}
+
 }  // namespace
 }  // namespace model::text
