@@ -13,8 +13,8 @@ struct ConnectionLimits {
   std::size_t max_inline_body_bytes = 64 * 1024;
   std::chrono::milliseconds header_timeout{
       30'000};  ///< from the first byte of a request to the end of its head
-  std::chrono::milliseconds idle_timeout{75'000};    ///< between requests
-  std::chrono::milliseconds ping_interval{15'000};   ///< comment line in a stream that has nothing to say
+  std::chrono::milliseconds idle_timeout{75'000};   ///< between requests
+  std::chrono::milliseconds ping_interval{15'000};  ///< comment line in a stream that has nothing to say
   std::chrono::milliseconds write_timeout{30'000};  ///< a reader that takes no byte for so long is gone
   std::chrono::milliseconds linger{2'000};  ///< after a refusal: for the client to read it before the close
   std::size_t min_body_bytes_per_second =
