@@ -19,7 +19,9 @@ struct DeviceFacts {
   std::string name;
   Bytes memory_total;
   Bytes memory_free;
-  int num_workers = 1;  ///< CPU: worker threads of the stream; CUDA: multiprocessors
+  int num_workers = 1;         ///< CPU: worker threads of the stream; CUDA: multiprocessors
+  int compute_capability = 0;  ///< CUDA: 90 is 9.0
+  std::string libraries;       ///< CUDA: versions of driver, runtime and cuBLASLt, for the log
 };
 
 /// Memory and streams of one device. Called by the one thread that owns the device.

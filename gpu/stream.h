@@ -9,6 +9,10 @@
 
 namespace gpu {
 
+/// What a drill or a test asks a stream to suffer. On CUDA these are the real things: a launch that the
+/// runtime refuses, a kernel that reads at an odd address, one that writes where no memory is.
+enum class InjectedFault : std::uint8_t { refused_launch, misaligned_address, illegal_address };
+
 /// Work in order on one device. Ops enqueue; `synchronize` waits for everything enqueued so far and tells
 /// what became of it. On the host an operation has run when its call returns. Owned and called by one thread.
 /// Faults are injected here, so that every backend runs the same fault matrix.
@@ -28,6 +32,12 @@ class Stream {
   /// Raised by the Runner once a layer; read by any thread. The step deadline watches it.
   virtual std::uint64_t progress() const = 0;
   virtual void note_progress() = 0;
+
+  /// Does it, as an operation enqueued like any other: a refusal is this call's answer, a sticky fault is
+  /// found by a later call, at the latest by synchronize.
+  virtual Status inject(InjectedFault, const char* what) {
+    return refused(std::string(what) + ": this stream injects no faults");
+  }
 };
 
 /// What a CPU op runs on: tiles of one operation over the stream's workers. `tile` is called once for each

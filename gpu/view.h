@@ -13,7 +13,9 @@ struct VectorView {
   T* base = nullptr;
   Elements size;
 
-  operator VectorView<const T>() const { return {base, size}; }  // NOLINT: adding const is always safe
+  constexpr operator VectorView<const T>() const {
+    return {base, size};
+  }  // NOLINT: adding const is always safe
 };
 
 /// Row-major [rows, cols] with `pitch` elements from row to row. The one type (with Matrix) that does pointer
@@ -25,15 +27,15 @@ struct MatrixView {
   Elements cols;
   Elements pitch;
 
-  T* row(Rows r) const {
+  constexpr T* row(Rows r) const {
     assert(r.n >= 0 && r < rows);
     return base + (r * pitch).n;
   }
-  MatrixView from_row(Rows r) const {
+  constexpr MatrixView from_row(Rows r) const {
     assert(r <= rows);
     return {base + (r * pitch).n, rows - r, cols, pitch};
   }
-  operator MatrixView<const T>() const {
+  constexpr operator MatrixView<const T>() const {
     return {base, rows, cols, pitch};
   }  // NOLINT: adding const is always safe
 };

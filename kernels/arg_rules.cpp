@@ -25,6 +25,11 @@ std::uintptr_t end_of(const ConstMatrix& m) {
 
 }  // namespace
 
+std::initializer_list<DType> activation_types(Activations activations) {
+  static constexpr std::initializer_list<DType> kF32OrBf16 = {DType::f32, DType::bf16};
+  return activations == Activations::f32 ? kF32 : kF32OrBf16;
+}
+
 bool overlap(const ConstMatrix& a, const ConstMatrix& b) {
   if (is_empty(a) || is_empty(b)) return false;
   if (end_of(a) <= address(b.base) || end_of(b) <= address(a.base)) return false;

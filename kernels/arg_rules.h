@@ -6,6 +6,7 @@
 
 #include "gpu/error.h"
 #include "kernels/batch.h"
+#include "kernels/check_args.h"
 #include "kernels/gemm.h"
 
 namespace kernels {
@@ -66,8 +67,8 @@ class ArgRules {
   std::optional<gpu::DeviceError> refusal_;
 };
 
-/// Activations of every op, and the caches and states made of them.
-inline constexpr std::initializer_list<gpu::DType> kActivation = {gpu::DType::f32};
+/// Activations of an op, and the caches and states made of them.
+std::initializer_list<gpu::DType> activation_types(Activations activations);
 /// Weights as checkpoints hold them.
 inline constexpr std::initializer_list<gpu::DType> kWeight = {gpu::DType::f32, gpu::DType::f16,
                                                               gpu::DType::bf16};

@@ -11,32 +11,36 @@ namespace kernels {
 
 using Refusal = std::optional<gpu::DeviceError>;
 
-Refusal check_args(const RowBatch&, const EmbeddingArgs&);
-Refusal check_args(const GatherRowsArgs&);
-Refusal check_args(const AddArgs&);
-Refusal check_args(const ScaledSiluArgs&);
-Refusal check_args(const SwigluArgs&);
-Refusal check_args(const GemmArgs&);
-Refusal check_args(const GemmGroupArgs&);
-Refusal check_args(const RmsNormArgs&);
-Refusal check_args(const GatedRmsNormArgs&);
-Refusal check_args(const RowBatch&, const HeadNormRopeArgs&);
-Refusal check_args(const RowBatch&, const KvAppendArgs&);
-Refusal check_args(const RowBatch&, const AttentionArgs&);
-Refusal check_args(const HeadGateArgs&);
-Refusal check_args(const RowBatch&, const QsaIndexAppendArgs&);
-Refusal check_args(const RowBatch&, const QsaSelectArgs&);
-Refusal check_args(const RowBatch&, const CausalConvArgs&);
-Refusal check_args(const RowBatch&, const GdnArgs&);
-Refusal check_args(const RepeatStreamsArgs&);
-Refusal check_args(const MixStreamsArgs&);
-Refusal check_args(const InjectStreamsArgs&);
-Refusal check_args(const RowBatch&, const NgramRowsArgs&);
-Refusal check_args(const GatherTableArgs&);
-Refusal check_args(const PleGateArgs&);
-Refusal check_args(const MoeRouteArgs&);
-Refusal check_args(const MoeExpertsArgs&);
-Refusal check_args(const SharedExpertAddArgs&);
-Refusal check_args(const SampleArgs&);
+/// What a backend computes activations in. The activations of one call are of one type, but for a product's
+/// y.
+enum class Activations : std::uint8_t { f32, f32_or_bf16 };
+
+Refusal check_args(const RowBatch&, const EmbeddingArgs&, Activations = Activations::f32);
+Refusal check_args(const GatherRowsArgs&, Activations = Activations::f32);
+Refusal check_args(const AddArgs&, Activations = Activations::f32);
+Refusal check_args(const ScaledSiluArgs&, Activations = Activations::f32);
+Refusal check_args(const SwigluArgs&, Activations = Activations::f32);
+Refusal check_args(const GemmArgs&, Activations = Activations::f32);
+Refusal check_args(const GemmGroupArgs&, Activations = Activations::f32);
+Refusal check_args(const RmsNormArgs&, Activations = Activations::f32);
+Refusal check_args(const GatedRmsNormArgs&, Activations = Activations::f32);
+Refusal check_args(const RowBatch&, const HeadNormRopeArgs&, Activations = Activations::f32);
+Refusal check_args(const RowBatch&, const KvAppendArgs&, Activations = Activations::f32);
+Refusal check_args(const RowBatch&, const AttentionArgs&, Activations = Activations::f32);
+Refusal check_args(const HeadGateArgs&, Activations = Activations::f32);
+Refusal check_args(const RowBatch&, const QsaIndexAppendArgs&, Activations = Activations::f32);
+Refusal check_args(const RowBatch&, const QsaSelectArgs&, Activations = Activations::f32);
+Refusal check_args(const RowBatch&, const CausalConvArgs&, Activations = Activations::f32);
+Refusal check_args(const RowBatch&, const GdnArgs&, Activations = Activations::f32);
+Refusal check_args(const RepeatStreamsArgs&, Activations = Activations::f32);
+Refusal check_args(const MixStreamsArgs&, Activations = Activations::f32);
+Refusal check_args(const InjectStreamsArgs&, Activations = Activations::f32);
+Refusal check_args(const RowBatch&, const NgramRowsArgs&, Activations = Activations::f32);
+Refusal check_args(const GatherTableArgs&, Activations = Activations::f32);
+Refusal check_args(const PleGateArgs&, Activations = Activations::f32);
+Refusal check_args(const MoeRouteArgs&, Activations = Activations::f32);
+Refusal check_args(const MoeExpertsArgs&, Activations = Activations::f32);
+Refusal check_args(const SharedExpertAddArgs&, Activations = Activations::f32);
+Refusal check_args(const SampleArgs&, Activations = Activations::f32);
 
 }  // namespace kernels

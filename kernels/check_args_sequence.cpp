@@ -6,18 +6,18 @@
 // Operations that read a row's sequence: its slot, its position, pages and states.
 namespace kernels {
 
-Refusal check_args(const RowBatch& batch, const EmbeddingArgs& args) {
+Refusal check_args(const RowBatch& batch, const EmbeddingArgs& args, Activations activations) {
   if (batch.num_rows.n == 0) return {};
   return ArgRules("embedding")
       .batch(batch)
-      .matrix("y", args.y, kActivation, batch.num_rows, args.table.cols())
+      .matrix("y", args.y, activation_types(activations), batch.num_rows, args.table.cols())
       .table("table", args.table)
       .matrix_of_at_least("ids", untyped(args.ids), kI32, Rows{1},
                           Elements{std::int64_t{batch.max_position} + 1})
       .refusal();
 }
 
-Refusal check_args(const RowBatch& batch, const HeadNormRopeArgs& args) {
+Refusal check_args(const RowBatch& batch, const HeadNormRopeArgs& args, Activations activations) {
   if (batch.num_rows.n == 0) return {};
   const std::int64_t last_head = std::int64_t{args.num_heads - 1} * args.head_stride + args.head_dim;
   const Elements y_cols{std::int64_t{args.num_heads} * args.head_dim};
@@ -27,8 +27,8 @@ Refusal check_args(const RowBatch& batch, const HeadNormRopeArgs& args) {
       .at_least("head_dim", args.head_dim, 1)
       .at_least("head_stride", args.head_stride, args.head_dim)
       .equal("x rows", args.x.rows.n, batch.num_rows.n)
-      .matrix_of_at_least("x", args.x, kActivation, batch.num_rows, Elements{last_head})
-      .matrix("y", args.y, kActivation, batch.num_rows, y_cols)
+      .matrix_of_at_least("x", args.x, activation_types(activations), batch.num_rows, Elements{last_head})
+      .matrix("y", args.y, {args.x.dtype}, batch.num_rows, y_cols)
       .rope(args.rope, args.head_dim);
   if (!args.w.empty()) rules.vector("w", args.w, Elements{args.head_dim});
   if (args.head_stride == args.head_dim) {
@@ -39,13 +39,13 @@ Refusal check_args(const RowBatch& batch, const HeadNormRopeArgs& args) {
   return rules.refusal();
 }
 
-Refusal check_args(const RowBatch& batch, const KvAppendArgs& args) {
+Refusal check_args(const RowBatch& batch, const KvAppendArgs& args, Activations activations) {
   if (batch.num_rows.n == 0) return {};
   return ArgRules("kv_append")
       .batch(batch)
       .pages(args.pages, batch)
-      .matrix("k", args.k, kActivation, batch.num_rows, args.k.cols)
-      .matrix("v", args.v, kActivation, batch.num_rows, args.k.cols)
+      .matrix("k", args.k, activation_types(activations), batch.num_rows, args.k.cols)
+      .matrix("v", args.v, {args.k.dtype}, batch.num_rows, args.k.cols)
       .matrix_of_at_least("k_cache", args.k_cache, {args.k.dtype}, Rows{args.pages.block}, args.k.cols)
       .matrix_of_at_least("v_cache", args.v_cache, {args.k.dtype}, Rows{args.pages.block}, args.k.cols)
       .equal("k_cache cols", args.k_cache.cols.n, args.k.cols.n)
@@ -55,7 +55,7 @@ Refusal check_args(const RowBatch& batch, const KvAppendArgs& args) {
       .refusal();
 }
 
-Refusal check_args(const RowBatch& batch, const AttentionArgs& args) {
+Refusal check_args(const RowBatch& batch, const AttentionArgs& args, Activations activations) {
   if (batch.num_rows.n == 0) return {};
   const Elements q_cols{std::int64_t{args.num_heads} * args.head_dim};
   const Elements kv_cols{std::int64_t{args.num_kv_heads} * args.head_dim};
@@ -66,8 +66,8 @@ Refusal check_args(const RowBatch& batch, const AttentionArgs& args) {
       .at_least("num_heads", args.num_heads, 1)
       .multiple("num_heads", args.num_heads, args.num_kv_heads)
       .at_least("head_dim", args.head_dim, 1)
-      .matrix("q", args.q, kActivation, batch.num_rows, q_cols)
-      .matrix("o", args.o, kActivation, batch.num_rows, q_cols)
+      .matrix("q", args.q, activation_types(activations), batch.num_rows, q_cols)
+      .matrix("o", args.o, {args.q.dtype}, batch.num_rows, q_cols)
       .matrix("k_cache", args.k_cache, {args.q.dtype}, args.k_cache.rows, kv_cols)
       .matrix("v_cache", args.v_cache, {args.q.dtype}, args.k_cache.rows, kv_cols)
       .at_least("k_cache rows", args.k_cache.rows.n, args.pages.block)
@@ -82,7 +82,7 @@ Refusal check_args(const RowBatch& batch, const AttentionArgs& args) {
   return rules.refusal();
 }
 
-Refusal check_args(const RowBatch& batch, const QsaIndexAppendArgs& args) {
+Refusal check_args(const RowBatch& batch, const QsaIndexAppendArgs& args, Activations activations) {
   if (batch.num_rows.n == 0) return {};
   const Elements dim = args.raw.cols;
   return ArgRules("qsa_index_append")
@@ -92,7 +92,7 @@ Refusal check_args(const RowBatch& batch, const QsaIndexAppendArgs& args) {
       .multiple("page block", args.pages.block, args.ratio)
       .at_least("ring_rows", args.ring_rows, args.ratio)
       .multiple("ring_rows", args.ring_rows, args.ratio)
-      .matrix("raw", args.raw, kActivation, batch.num_rows, dim)
+      .matrix("raw", args.raw, activation_types(activations), batch.num_rows, dim)
       .matrix("ring", args.ring, {args.raw.dtype}, args.ring.rows, dim)
       .at_least("ring rows", args.ring.rows.n, args.ring_rows)
       .multiple("ring rows", args.ring.rows.n, args.ring_rows)
@@ -103,7 +103,7 @@ Refusal check_args(const RowBatch& batch, const QsaIndexAppendArgs& args) {
       .refusal();
 }
 
-Refusal check_args(const RowBatch& batch, const QsaSelectArgs& args) {
+Refusal check_args(const RowBatch& batch, const QsaSelectArgs& args, Activations activations) {
   if (batch.num_rows.n == 0) return {};
   const std::int64_t num_blocks = (std::int64_t{batch.max_position} + 1) / std::max(args.ratio, 1);
   ArgRules rules("qsa_select");
@@ -115,7 +115,8 @@ Refusal check_args(const RowBatch& batch, const QsaSelectArgs& args) {
       .multiple("page block", args.pages.block, args.ratio)
       .at_least("top_blocks", args.top_blocks, 1)
       .matrix("blocks", untyped(args.blocks), kI32, batch.num_rows, Elements{args.top_blocks})
-      .matrix("q", args.q, kActivation, batch.num_rows, Elements{std::int64_t{args.num_heads} * args.dim})
+      .matrix("q", args.q, activation_types(activations), batch.num_rows,
+              Elements{std::int64_t{args.num_heads} * args.dim})
       .matrix("closed", args.closed, {args.q.dtype}, args.closed.rows, Elements{args.dim});
   if (num_blocks > args.top_blocks) {  // below the bound nothing is scored
     rules.matrix_of_at_least("scores", args.scores, kF32, batch.num_rows, Elements{num_blocks});
@@ -123,7 +124,7 @@ Refusal check_args(const RowBatch& batch, const QsaSelectArgs& args) {
   return rules.refusal();
 }
 
-Refusal check_args(const RowBatch& batch, const CausalConvArgs& args) {
+Refusal check_args(const RowBatch& batch, const CausalConvArgs& args, Activations activations) {
   if (batch.num_rows.n == 0) return {};
   const Elements channels = args.x.cols;
   const std::int64_t history = std::int64_t{args.taps - 1} * args.dilation;
@@ -132,8 +133,8 @@ Refusal check_args(const RowBatch& batch, const CausalConvArgs& args) {
       .at_least("taps", args.taps, 1)
       .at_least("dilation", args.dilation, 1)
       .at_least("ring_rows", args.ring_rows, std::max<std::int64_t>(history, 1))
-      .matrix("x", args.x, kActivation, batch.num_rows, channels)
-      .matrix("y", args.y, kActivation, batch.num_rows, channels)
+      .matrix("x", args.x, activation_types(activations), batch.num_rows, channels)
+      .matrix("y", args.y, {args.x.dtype}, batch.num_rows, channels)
       .matrix("w", args.w, kF32, Rows{channels.n}, Elements{args.taps})
       .matrix("ring", args.ring, {args.x.dtype}, args.ring.rows, channels)
       .at_least("ring rows", args.ring.rows.n, args.ring_rows)
@@ -142,7 +143,7 @@ Refusal check_args(const RowBatch& batch, const CausalConvArgs& args) {
       .refusal();
 }
 
-Refusal check_args(const RowBatch& batch, const GdnArgs& args) {
+Refusal check_args(const RowBatch& batch, const GdnArgs& args, Activations activations) {
   if (batch.num_rows.n == 0) return {};
   const std::int64_t keys = std::int64_t{args.num_k_heads} * args.k_dim;
   const std::int64_t values = std::int64_t{args.num_v_heads} * args.v_dim;
@@ -153,12 +154,12 @@ Refusal check_args(const RowBatch& batch, const GdnArgs& args) {
       .multiple("num_v_heads", args.num_v_heads, args.num_k_heads)
       .at_least("k_dim", args.k_dim, 1)
       .at_least("v_dim", args.v_dim, 1)
-      .matrix("qkv", args.qkv, kActivation, batch.num_rows, Elements{2 * keys + values})
-      .matrix("a", args.a, kActivation, batch.num_rows, Elements{args.num_v_heads})
-      .matrix("b", args.b, kActivation, batch.num_rows, Elements{args.num_v_heads})
+      .matrix("qkv", args.qkv, activation_types(activations), batch.num_rows, Elements{2 * keys + values})
+      .matrix("a", args.a, {args.qkv.dtype}, batch.num_rows, Elements{args.num_v_heads})
+      .matrix("b", args.b, {args.qkv.dtype}, batch.num_rows, Elements{args.num_v_heads})
       .vector("a_log", args.a_log, Elements{args.num_v_heads})
       .vector("dt_bias", args.dt_bias, Elements{args.num_v_heads})
-      .matrix("o", args.o, kActivation, batch.num_rows, Elements{values})
+      .matrix("o", args.o, {args.qkv.dtype}, batch.num_rows, Elements{values})
       .matrix("state", args.state, kF32, args.state.rows, Elements{std::int64_t{args.k_dim} * args.v_dim})
       .at_least("state rows", args.state.rows.n, args.num_v_heads)
       .multiple("state rows", args.state.rows.n, args.num_v_heads)
@@ -166,7 +167,7 @@ Refusal check_args(const RowBatch& batch, const GdnArgs& args) {
       .refusal();
 }
 
-Refusal check_args(const RowBatch& batch, const NgramRowsArgs& args) {
+Refusal check_args(const RowBatch& batch, const NgramRowsArgs& args, Activations) {
   if (batch.num_rows.n == 0) return {};
   const std::int64_t heads = std::int64_t{args.ngram_size - 1} * args.heads_per_ngram;
   return ArgRules("ngram_rows")

@@ -19,7 +19,8 @@ namespace kernels {
 
 /// The table of operations: everything a layer may ask of a backend. Each enqueues on the stream, allocates
 /// nothing and synchronises nothing. Arguments are checked by one function per op shared by all backends
-/// (check_args.h): refused names operand and numbers, and nothing ran. Activations are f32 on the CPU. Rows
+/// (check_args.h): refused names operand and numbers, and nothing ran. Activations are f32 on
+/// the CPU; on CUDA f32 or bf16, as the plan says. Rows
 /// == 0 is a no-op everywhere.
 class Ops {
  public:
@@ -59,6 +60,9 @@ class Ops {
   virtual gpu::Status shared_expert_add(gpu::Stream&, const SharedExpertAddArgs&) = 0;
 
   virtual gpu::Status sample(gpu::Stream&, const SampleArgs&) = 0;
+
+  /// How many products took a slower path than their shape's usual one because a library refused it.
+  virtual std::uint64_t num_fallbacks() const { return 0; }
 };
 
 /// fp32 in a fixed order, vectorised with Highway: the CPU backend, and the specification that other backends

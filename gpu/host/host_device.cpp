@@ -40,7 +40,12 @@ class HostDevice final : public Device {
     const MemoryFacts memory =
         within_cgroup(parse_meminfo(text_of("/proc/meminfo")), text_of("/sys/fs/cgroup/memory.max"),
                       text_of("/sys/fs/cgroup/memory.current"));
-    return {Backend::cpu, processor_name(), memory.total, memory.available, num_workers_};
+    DeviceFacts facts;
+    facts.name = processor_name();
+    facts.memory_total = memory.total;
+    facts.memory_free = memory.available;
+    facts.num_workers = num_workers_;
+    return facts;
   }
 
   Result<Buffer, DeviceError> allocate(Bytes size, const char* what) override {

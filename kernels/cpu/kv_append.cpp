@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/cpu_ops.h"
-#include "kernels/cpu/page_rows.h"
+#include "kernels/page_rows.h"
 #include "kernels/cpu/tiles.h"
 
 namespace kernels::cpu {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_ops.h"
-#include "kernels/cpu/page_rows.h"
+#include "kernels/page_rows.h"
 #include "kernels/cpu/targets.h"
 #include "kernels/cpu/tiles.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_ops.h"
-#include "kernels/cpu/philox.h"
+#include "kernels/philox.h"
 #include "kernels/cpu/targets.h"
 #include "kernels/cpu/tiles.h"
 

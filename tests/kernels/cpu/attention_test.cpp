@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/cpu_ops.h"
-#include "kernels/cpu/page_rows.h"
+#include "kernels/page_rows.h"
 #include "tests/kernels/cpu/sequence_rows.h"
 
 namespace kernels::testing {
@@ -139,13 +139,13 @@ TEST(PositionList, TheBoundIsTheLastLengthThatKeepsEveryPosition) {
   std::iota(blocks.begin(), blocks.end(), 1);  // block 0 is left out
   const Selection selection{{blocks.data(), {1}, {kTopBlocks}, {kTopBlocks}}, kRatio, kTopBlocks};
   for (const std::int32_t n : {1, 3, 4, kBound - 1, kBound}) {
-    const cpu::PositionList list(selection, 0, n - 1);
+    const PositionList list(selection, 0, n - 1);
     EXPECT_TRUE(list.is_identity()) << n;
     EXPECT_EQ(list.size(), n);
   }
   for (std::int32_t tail = 0; tail < kRatio; ++tail) {
     const std::int32_t n = kBound + 1 + tail;
-    const cpu::PositionList list(selection, 0, n - 1);
+    const PositionList list(selection, 0, n - 1);
     EXPECT_FALSE(list.is_identity());
     ASSERT_EQ(list.size(), kRatio * kTopBlocks + tail);
     for (std::int32_t i = 0; i < list.size(); ++i) EXPECT_EQ(list.position(i), kRatio + i) << "n " << n;
@@ -226,7 +226,7 @@ TEST(Attention, AnExplicitListGivesTheBitsOfTheIdentityListWithTheSameEntries) {
     Caches caches({entries, position + 1}, 4, 2, 64, 32, rng);
     const std::vector<std::int32_t> blocks = random_blocks(position, rng);
     const Selection selection{{blocks.data(), {1}, {kTopBlocks}, {kTopBlocks}}, kRatio, kTopBlocks};
-    const cpu::PositionList list(selection, 0, position);
+    const PositionList list(selection, 0, position);
     ASSERT_EQ(list.size(), entries);
     for (std::int32_t i = 0; i < entries; ++i) {
       const std::int64_t from = caches.pages.row_of(0, i), to = caches.pages.row_of(1, list.position(i));

@@ -67,6 +67,16 @@ class OpMatrix {
   }
   float f32(std::int64_t r, std::int64_t c) const { return read<float>(r, c); }
 
+  /// The same values in another type (narrowed as `set` does), with the same columns of padding.
+  OpMatrix converted(gpu::DType dtype) const {
+    OpMatrix m(dtype, rows_, cols_, pitch_ - gpu::round_up(cols_, 8));
+    for (std::int64_t r = 0; r < rows_; ++r)
+      for (std::int64_t c = 0; c < cols_; ++c) m.set(r, c, at(r, c));
+    return m;
+  }
+  std::byte* bytes() { return base(); }
+  std::size_t num_bytes() const { return lines_.size() * sizeof(Line); }
+
   bool padding_untouched() const {
     OpMatrix copy = *this;
     for (std::int64_t r = 0; r < rows_; ++r) {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "kernels/cpu/cpu_ops.h"
-#include "kernels/cpu/philox.h"
+#include "kernels/philox.h"
 #include "tests/kernels/cpu/op_matrix.h"
 
 namespace kernels {
@@ -158,7 +158,7 @@ TEST(Sample, WalksAscendingIdsUntilTheUniformNumberIsExceeded) {
     sampling.temperature = 1.0F;
     sampling.seed = 9;
     sampling.position = position;
-    const double u = cpu::uniform(9, position);
+    const double u = uniform(9, position);
     const int wanted = u < 0.1 ? 0 : u < 0.5 ? 1 : u < 0.7 ? 2 : 3;
     EXPECT_EQ(Call(4).one(row, sampling).token, wanted) << u;
     sampling.top_k = 2;  // {1: 4/7, 3: 3/7}

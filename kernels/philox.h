@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-namespace kernels::cpu {
+namespace kernels {
 
 /// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): a counter and a key to
 /// four random words. No state.
@@ -27,4 +27,4 @@ constexpr double uniform(std::uint64_t seed, std::int32_t position) {
   return words[0] * 0x1p-32;
 }
 
-}  // namespace kernels::cpu
+}  // namespace kernels
