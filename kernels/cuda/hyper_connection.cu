@@ -55,8 +55,7 @@ __global__ void inject_streams_kernel(MatrixView<T> h, MatrixView<const T> y, Ma
 #pragma unroll 4
     for (int s = 0; s < num_streams; ++s) {
       T* const stream = h.row(Rows{r}) + s * hidden + column;
-      const float weight =
-          2.0F * sigmoid(to_float(inject.row(Rows{r})[s]) / static_cast<float>(num_streams));
+      const float weight = 2.0F * sigmoid(to_float(inject.row(Rows{r})[s]) / static_cast<float>(num_streams));
       float values[kPiece];
       load_piece<kWide>(stream, count, values);
 #pragma unroll

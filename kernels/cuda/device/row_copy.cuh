@@ -44,7 +44,8 @@ gpu::Status copy_rows(Context& context, const char* what, const Matrix& y, const
                       std::int64_t groups, const Find& find) {
   if (table.is_quantized()) {
     return gpu::refused(std::string(what) + ": the table is " +
-                        std::string(to_string(table.quantized.format)) + ", which this backend does not read");
+                        std::string(to_string(table.quantized.format)) +
+                        ", which this backend does not read");
   }
   return with_activation(y.dtype, [&](auto zero) {
     using T = decltype(zero);
