@@ -21,7 +21,7 @@ struct PlainRows {
 
 /// Tiles along N lie side by side in the grid's x, so that blocks of one tile of rows share them in L2.
 template <class Core, class TY>
-__global__ void __launch_bounds__(Core::kThreads)
+__global__ void __launch_bounds__(Core::kThreads, 2)
     gemm_kernel(MatrixView<TY> y, MatrixView<const typename Core::T> x,
                 MatrixView<const typename Core::T> w) {
   TileRows tile;
