@@ -26,7 +26,7 @@ ModelConfig fixture(const std::string& name) { return config_in(std::string(ATLA
 ModelConfig tiny_llama() { return fixture("tiny-llama"); }
 
 gpu::DeviceFacts device(gpu::Backend backend, std::int64_t bytes = 64 * kGib) {
-  return {backend, "test", gpu::Bytes{bytes}, gpu::Bytes{bytes}, 2};
+  return {backend, "test", gpu::Bytes{bytes}, gpu::Bytes{bytes}, 2, 0, {}};
 }
 PlanOptions options(std::int32_t max_prefill_tokens, std::int32_t max_batch_size,
                     std::int32_t num_drafts = 0) {
