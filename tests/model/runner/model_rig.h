@@ -12,6 +12,7 @@
 
 #include "model/checkpoint/loader.h"
 #include "model/runner/runner.h"
+#include "tests/fixture_path.h"
 
 namespace model::testing {
 
@@ -251,6 +252,6 @@ class Recorder final : public ForwardProbe {
   }
 };
 
-inline std::string fixture(const std::string& name) { return std::string(ATLAS_FIXTURES) + "/" + name; }
+inline std::string fixture(const std::string& name) { return tests::fixture_path(name); }
 
 }  // namespace model::testing
