@@ -111,8 +111,8 @@ TEST(CudaGemm, AGroupIsItsProductsBitForBit) {
   TestDevice& test = *TestDevice::get();
   DeviceMatrix x(operand(DType::bf16, 19, 72, 3)), w1(operand(DType::bf16, 48, 72, 4)),
       w2(operand(DType::bf16, 20, 72, 5));
-  DeviceMatrix y1(OpMatrix(DType::bf16, 19, 48)), y2(OpMatrix(DType::f32, 19, 20)), alone1 = y1.download(),
-                                                                                    alone2 = y2.download();
+  DeviceMatrix y1(OpMatrix(DType::bf16, 19, 48)), y2(OpMatrix(DType::f32, 19, 20)),
+      alone1(OpMatrix(DType::bf16, 19, 48)), alone2(OpMatrix(DType::f32, 19, 20));
   const GemmGroupArgs::Output outputs[] = {{y1.matrix(), {w1.matrix()}, "one"},
                                            {y2.matrix(), {w2.matrix()}, "two"}};
   ASSERT_TRUE(test.ops().gemm_group(test.stream(), {x.matrix(), outputs, Form::prefill}).ok());
