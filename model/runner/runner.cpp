@@ -83,6 +83,7 @@ class ModelRunner final : public Runner {
 Result<StepResult, FatalError> ModelRunner::step(const StepPlan& plan) {
   if (lost_) return FatalError{*lost_};
   const auto start = std::chrono::steady_clock::now();
+  const std::uint64_t fallbacks = ops_->num_fallbacks();
   StepResult result;
   result.number = plan.number;
   begin(plan.resets);
@@ -110,6 +111,7 @@ Result<StepResult, FatalError> ModelRunner::step(const StepPlan& plan) {
       result.outcomes[accepted_index_[i]].done = StepError{ran.error().what};
     }
   }
+  result.stats.num_fallbacks = ops_->num_fallbacks() - fallbacks;
   result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }
