@@ -12,7 +12,7 @@
 namespace kernels {
 
 /// Raised whenever anything that crosses the module's boundary changes: gpu/*.h, kernels/*.h.
-inline constexpr std::uint32_t kBackendAbi = 1;
+inline constexpr std::uint32_t kBackendAbi = 2;
 
 /// Hears a line that an operator should see (a slower path that was taken, and why).
 using BackendLog = std::function<void(const std::string&)>;

@@ -63,6 +63,10 @@ class Ops {
 
   /// How many products took a slower path than their shape's usual one because a library refused it.
   virtual std::uint64_t num_fallbacks() const { return 0; }
+  /// For drills and tests: the next `count` products meet a refusal as if by the library.
+  virtual void refuse_products(int /*count*/) {}
+  /// Control of the invariance test: allows what makes a row depend on the number of rows.
+  virtual void allow_split_k(bool /*allowed*/) {}
 };
 
 /// fp32 in a fixed order, vectorised with Highway: the CPU backend, and the specification that other backends

@@ -42,13 +42,21 @@ class CudaStream final : public Stream {
   CudaStream() = default;
   Status start();
   Status take_staging(Bytes size, std::byte** place);
-  Status deliver_downloads();
+  Status note_staging_read(const char* what);
+  Status take_download(Bytes size, std::byte** place);
+  void deliver_downloads();
   Status read_faults();
 
   struct Staging {
     std::byte* base = nullptr;   // pinned
-    cudaEvent_t read = nullptr;  // recorded after the copy out of it
+    cudaEvent_t read = nullptr;  // recorded after the last copy out of it
     bool in_flight = false;
+  };
+  /// Pinned memory that downloads land in. Several only while a step downloads more than ever before: a block
+  /// with copies under way is never moved.
+  struct DownloadBlock {
+    std::byte* base = nullptr;
+    Bytes size;
   };
   struct Download {
     void* to = nullptr;
@@ -60,9 +68,10 @@ class CudaStream final : public Stream {
   FaultRecord* faults_ = nullptr;       // device
   FaultRecord* faults_seen_ = nullptr;  // pinned
   std::vector<Staging> staging_;
-  std::size_t next_staging_ = 0;
-  std::byte* downloads_base_ = nullptr;  // pinned
-  std::size_t downloads_used_ = 0;
+  std::size_t staging_index_ = 0;
+  Bytes staging_used_;  // of the current one
+  std::vector<DownloadBlock> download_blocks_;
+  Bytes downloads_used_;  // of the last block
   std::vector<Download> downloads_;
   std::optional<std::string> lost_;
   std::atomic<std::uint64_t> progress_{0};

@@ -27,6 +27,20 @@ struct NormRows {
   GateActivation activation;
 };
 
+/// Sum of squares of x[0, n) as thread `t` of `num_threads` sees it: its pieces ascending, one chain, however
+/// they are loaded.
+template <bool kWide, class T>
+__device__ float squares_of_thread(const T* x, std::int64_t n, int t, int num_threads) {
+  float sum = 0.0F;
+  for (std::int64_t i = std::int64_t{t} * kPiece; i < n; i += std::int64_t{num_threads} * kPiece) {
+    float values[kPiece];
+    load_piece<kWide>(x + i, values_left(n, i), values);
+#pragma unroll
+    for (int j = 0; j < kPiece; ++j) sum = fmaf(values[j], values[j], sum);
+  }
+  return sum;
+}
+
 __device__ inline float inverse_rms(float sum_of_squares, std::int64_t n, float eps) {
   return 1.0F / sqrtf(sum_of_squares / static_cast<float>(n) + eps);
 }
@@ -49,18 +63,18 @@ __global__ void __launch_bounds__(kBlock) norm_kernel(NormRows<T> n) {
   const float scale = inverse_rms(squares, n.group, n.eps);
   for (std::int64_t i = std::int64_t{t} * kPiece; i < n.group; i += kThreads * kPiece) {
     float values[kPiece], weights[kPiece];
-    load_piece<kWide>(x + i, n.group - i, values);
-    load_piece<kWide>(w + i, n.group - i, weights);
+    load_piece<kWide>(x + i, values_left(n.group, i), values);
+    load_piece<kWide>(w + i, values_left(n.group, i), weights);
 #pragma unroll
     for (int j = 0; j < kPiece; ++j) values[j] = values[j] * scale * (n.added + weights[j]);
     if (n.z.base != nullptr) {
       float gates[kPiece];
-      load_piece<kWide>(n.z.row(row) + g * n.group + i, n.group - i, gates);
+      load_piece<kWide>(n.z.row(row) + g * n.group + i, values_left(n.group, i), gates);
 #pragma unroll
       for (int j = 0; j < kPiece; ++j)
         values[j] *= n.activation == GateActivation::sigmoid ? sigmoid(gates[j]) : silu(gates[j]);
     }
-    store_piece<kWide>(y + i, n.group - i, values);
+    store_piece<kWide>(y + i, values_left(n.group, i), values);
   }
 }
 
@@ -91,8 +105,8 @@ struct HeadRows {
 
 /// (x * scale) * (added + w) of kPiece columns from `column` on.
 template <bool kWide, class T>
-__device__ void normed_piece(const HeadRows<T>& n, const T* x, float scale, std::int64_t column,
-                             std::int64_t count, float (&values)[kPiece]) {
+__device__ void normed_piece(const HeadRows<T>& n, const T* x, float scale, std::int64_t column, int count,
+                             float (&values)[kPiece]) {
   load_piece<kWide>(x + column, count, values);
   if (n.w == nullptr) return;
   float weights[kPiece];
@@ -119,7 +133,7 @@ __global__ void __launch_bounds__(kBlock) head_norm_rope_kernel(HeadRows<T> n) {
   const std::int64_t half = n.rope.inv_freq.size.n;
   const float position = static_cast<float>(n.position[row.n]);
   for (std::int64_t i = lane * kPiece; i < half; i += kWarp * kPiece) {
-    const std::int64_t count = half - i;
+    const int count = values_left(half, i);
     float low[kPiece], high[kPiece];
     normed_piece<kWide>(n, x, scale, i, count, low);
     normed_piece<kWide>(n, x, scale, i + half, count, high);
@@ -139,8 +153,8 @@ __global__ void __launch_bounds__(kBlock) head_norm_rope_kernel(HeadRows<T> n) {
   }
   for (std::int64_t i = 2 * half + lane * kPiece; i < n.head_dim; i += kWarp * kPiece) {
     float values[kPiece];
-    normed_piece<kWide>(n, x, scale, i, n.head_dim - i, values);
-    store_piece<kWide>(y + i, n.head_dim - i, values);
+    normed_piece<kWide>(n, x, scale, i, values_left(n.head_dim, i), values);
+    store_piece<kWide>(y + i, values_left(n.head_dim, i), values);
   }
 }
 

@@ -9,6 +9,14 @@ namespace kernels::cuda {
 __device__ inline float to_float(float x) { return x; }
 __device__ inline float to_float(gpu::bf16 x) { return __uint_as_float(std::uint32_t{x.bits} << 16); }
 
+__device__ inline float to_float(gpu::f16 x) {
+  const std::uint32_t sign = (std::uint32_t{x.bits} & 0x8000U) << 16;
+  const std::uint32_t magnitude = std::uint32_t{x.bits} & 0x7FFFU;
+  if (magnitude >= 0x7C00U) return __uint_as_float(sign | 0x7F800000U | (magnitude & 0x3FFU) << 13);
+  // Placing the fields as they are leaves the exponent 112 too small; the product normalises subnormals too.
+  return __uint_as_float(__float_as_uint(__uint_as_float(magnitude << 13) * 0x1p112F) | sign);
+}
+
 /// bf16: to nearest, ties to even; NaN stays NaN.
 template <class T>
 __device__ T from_float(float x);

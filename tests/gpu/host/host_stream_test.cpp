@@ -151,5 +151,40 @@ TEST(HostDevice, StreamsOfTheDeviceAreHostStreams) {
   EXPECT_NE(dynamic_cast<HostStream*>(stream->get()), nullptr);
 }
 
+TEST(HostStream, AnInjectedRefusalIsOneOperations) {
+  PooledHostStream stream(1);
+  const Status status = stream.inject(InjectedFault::refused_launch, "step 7");
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, DeviceError::Kind::refused);
+  EXPECT_NE(status.error().what.find("step 7"), std::string::npos);
+  int runs = 0;
+  EXPECT_TRUE(stream.parallel("op", 1, [&](std::int64_t) { ++runs; }).ok());
+  EXPECT_EQ(runs, 1);
+  EXPECT_TRUE(stream.synchronize().ok());
+}
+
+TEST(HostStream, AfterAnInjectedStickyFaultEveryCallIsLost) {
+  for (const auto fault : {InjectedFault::misaligned_address, InjectedFault::illegal_address}) {
+    PooledHostStream stream(1);
+    std::array<std::byte, 4> a{}, b{};
+    ASSERT_TRUE(stream.inject(fault, "step 7").ok());  // found by a later call, as on a device
+    int runs = 0;
+    const std::vector<Status> answers = {stream.parallel("op", 1, [&](std::int64_t) { ++runs; }),
+                                         stream.copy(a.data(), b.data(), {4}, "x"),
+                                         stream.copy_to_device(a.data(), b.data(), {4}, "x"),
+                                         stream.copy_to_host(a.data(), b.data(), {4}, "x"),
+                                         stream.fill_zero(a.data(), {4}, "x"),
+                                         stream.inject(InjectedFault::refused_launch, "x"),
+                                         stream.synchronize(),
+                                         stream.synchronize()};
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      ASSERT_FALSE(answers[i].ok()) << "call " << i;
+      EXPECT_EQ(answers[i].error().kind, DeviceError::Kind::lost);
+      EXPECT_NE(answers[i].error().what.find("step 7"), std::string::npos);
+    }
+    EXPECT_EQ(runs, 0);
+  }
+}
+
 }  // namespace
 }  // namespace gpu
