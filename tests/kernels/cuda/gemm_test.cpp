@@ -111,8 +111,8 @@ TEST(CudaGemm, AGroupIsItsProductsBitForBit) {
   TestDevice& test = *TestDevice::get();
   DeviceMatrix x(operand(DType::bf16, 19, 72, 3)), w1(operand(DType::bf16, 48, 72, 4)),
       w2(operand(DType::bf16, 20, 72, 5));
-  DeviceMatrix y1(OpMatrix(DType::bf16, 19, 48)), y2(OpMatrix(DType::f32, 19, 20)), alone1 = y1.download(),
-                                                                                    alone2 = y2.download();
+  DeviceMatrix y1(OpMatrix(DType::bf16, 19, 48)), alone1(OpMatrix(DType::bf16, 19, 48));
+  DeviceMatrix y2(OpMatrix(DType::f32, 19, 20)), alone2(OpMatrix(DType::f32, 19, 20));
   const GemmGroupArgs::Output outputs[] = {{y1.matrix(), {w1.matrix()}, "one"},
                                            {y2.matrix(), {w2.matrix()}, "two"}};
   ASSERT_TRUE(test.ops().gemm_group(test.stream(), {x.matrix(), outputs, Form::prefill}).ok());
@@ -146,7 +146,7 @@ TEST(CudaGemm, ARefusalIsSaidOnceCountedAndSticksToTheShape) {
   ASSERT_EQ(own.warnings.size(), 1U);
   EXPECT_THAT(own.warnings[0], HasSubstr("gemm test"));
   EXPECT_THAT(own.warnings[0], HasSubstr("CUBLAS_STATUS_NOT_SUPPORTED"));
-  for (const char* part : {"M 5", "N 24", "K 40", "bf16", "alignments", "256"}) {
+  for (const char* part : {"M 5", "N 24", "K 40", "y bf16", "alignment", "x ", "w "}) {
     EXPECT_THAT(own.warnings[0], HasSubstr(part));
   }
   EXPECT_EQ(own.ops->num_fallbacks(), 1U);
