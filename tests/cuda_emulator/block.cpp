@@ -15,6 +15,7 @@
 #include "tests/cuda_emulator/fiber.h"
 #include "tests/cuda_emulator/grid.h"
 #include "tests/cuda_emulator/random.h"
+#include "tests/cuda_emulator/static_shared.h"
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
@@ -351,6 +352,9 @@ cudaError_t run_grid(const KernelRun& run) {
   std::uint64_t at = b.random.below(static_cast<std::uint32_t>(num_blocks));
   std::uint64_t step = 1 + b.random.below(static_cast<std::uint32_t>(num_blocks));
   while (std::gcd(step, num_blocks) != 1) ++step;
+  // Once a launch: a block may see what the one before it left, which comes in a drawn order anyway.
+  const StaticShared shared = static_shared();
+  std::memset(shared.base, kPoison, shared.size);
   FaultCatcher catcher(b.launcher);
   for (std::uint64_t i = 0; i < num_blocks; ++i) {
     blockIdx = {static_cast<unsigned>(at % run.grid.x), static_cast<unsigned>(at / run.grid.x % run.grid.y),

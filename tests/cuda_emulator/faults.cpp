@@ -1,5 +1,7 @@
 #include "tests/cuda_emulator/faults.h"
 
+#include <pthread.h>
+
 #include <cstdlib>
 
 namespace cuda_emulator {
@@ -7,12 +9,15 @@ namespace {
 
 // SIGILL: what -fsanitize-undefined-trap-on-error does when an address is not aligned for its type.
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL};
-thread_local FaultCatcher* catcher = nullptr;
+FaultCatcher* catcher = nullptr;
+pthread_t thread_of_catcher;
 // Handlers run here: the stack of the kernel's thread may be what is exhausted.
 alignas(16) unsigned char signal_stack[64 * 1024];
 
 void on_signal(int signal, siginfo_t* info, void*) {
-  if (catcher == nullptr) {  // another thread's: by default the process ends when the instruction is repeated
+  if (catcher == nullptr ||
+      pthread_equal(thread_of_catcher, pthread_self()) ==
+          0) {  // another thread's: by default the process ends when the instruction is repeated
     std::signal(signal, SIG_DFL);
     return;
   }
@@ -24,6 +29,7 @@ void on_signal(int signal, siginfo_t* info, void*) {
 
 FaultCatcher::FaultCatcher(Fiber& launcher) : launcher_(launcher) {
   catcher = this;
+  thread_of_catcher = pthread_self();
   stack_t stack = {};
   stack.ss_sp = signal_stack;
   stack.ss_size = sizeof(signal_stack);

@@ -23,6 +23,7 @@ TEST(Metrics, EverySeriesExistsFromTheStart) {
            R"(atlas_step_seconds_count{kind="decode",model_name="m"} 0)",
            R"(atlas_step_overhead_seconds_count{model_name="m"} 0)",
            R"(atlas_health_state{model_name="m"} 0)",
+           R"(atlas_gemm_fallbacks_total{model_name="m"} 0)",
            R"(atlas_faults_total{kind="step_error",model_name="m"} 0)",
            R"(# TYPE vllm:num_requests_running gauge)",
        }) {
@@ -32,6 +33,14 @@ TEST(Metrics, EverySeriesExistsFromTheStart) {
     EXPECT_TRUE(has(text, std::string("vllm:request_success_total{finished_reason=\"") + reason +
                               "\",model_name=\"m\"} 0"));
   }
+}
+
+TEST(Metrics, TellWhereTheModelRuns) {
+  const auto text = Metrics("m", {"cuda", "H", "9.0", "driver 13"}).text();
+  EXPECT_TRUE(has(text,
+                  "atlas_backend_info{backend=\"cuda\",compute_capability=\"9.0\",device=\"H\","
+                  "libraries=\"driver 13\",model_name=\"m\"} 1"))
+      << text;
 }
 
 TEST(Metrics, CountWhatHappened) {

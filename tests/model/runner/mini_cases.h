@@ -36,7 +36,7 @@ inline std::vector<MiniCase> read_cases(const std::string& path) {
 inline ModelRig load_mini(RigOptions options = {}) {
   options.max_prefill_tokens = 512;
   options.max_seq_len = 2560;
-  return {std::string(ATLAS_MODELS) + "/atlas-mini", options};
+  return {tests::model_path("atlas-mini"), options};
 }
 
 }  // namespace model::testing

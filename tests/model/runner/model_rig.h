@@ -13,6 +13,7 @@
 #include "model/checkpoint/loader.h"
 #include "model/checkpoint/widen.h"
 #include "model/runner/runner.h"
+#include "tests/fixture_path.h"
 
 namespace model::testing {
 
@@ -289,6 +290,6 @@ class Recorder final : public ForwardProbe {
   gpu::Stream& stream_;
 };
 
-inline std::string fixture(const std::string& name) { return std::string(ATLAS_FIXTURES) + "/" + name; }
+inline std::string fixture(const std::string& name) { return tests::fixture_path(name); }
 
 }  // namespace model::testing
