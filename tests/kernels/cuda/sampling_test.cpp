@@ -31,11 +31,15 @@ RowSampling at(std::int32_t slot, std::int32_t position) {
   return sampling;
 }
 
+struct Both {
+  Sampled cpu, device;
+};
+
 /// Tokens, finiteness and ids are the CPU's; logprobs within what fp32 sums allow.
-void expect_same(const SampleCase& call, const std::string& what) {
-  const Sampled cpu = call.on_cpu();
-  const Sampled device = call.on_device();
-  ASSERT_TRUE(cpu.status.ok() && device.status.ok())
+Both expect_same(const SampleCase& call, const std::string& what) {
+  Both both{call.on_cpu(), call.on_device()};
+  const auto& [cpu, device] = both;
+  EXPECT_TRUE(cpu.status.ok() && device.status.ok())
       << what << (device.status.ok() ? "" : device.status.error().what);
   for (std::size_t r = 0; r < cpu.out.size(); ++r) {
     const SampledRow &wanted = cpu.out[r], &got = device.out[r];
@@ -52,16 +56,17 @@ void expect_same(const SampleCase& call, const std::string& what) {
           << what << ", row " << r;
     }
   }
-  EXPECT_EQ(bytes_of(device.ids), bytes_of(cpu.ids)) << what;
+  EXPECT_TRUE(bytes_of(device.ids) == bytes_of(cpu.ids)) << what << ": ids";
   EXPECT_TRUE(device.scratch.padding_untouched()) << what;
+  return both;
 }
 
 /// Besides, the logits after biases, bans and penalties.
-void expect_same_adjusted(const SampleCase& call, const std::string& what) {
-  expect_same(call, what);
-  const Sampled cpu = call.on_cpu(), device = call.on_device();
+Both expect_same_adjusted(const SampleCase& call, const std::string& what) {
+  Both both = expect_same(call, what);
   for (std::int64_t r = 0; r < call.num_rows(); ++r)
-    EXPECT_EQ(device.scratch.row_bits(r), cpu.scratch.row_bits(r)) << what << ", row " << r;
+    EXPECT_TRUE(both.device.scratch.row_bits(r) == both.cpu.scratch.row_bits(r)) << what << ", row " << r;
+  return both;
 }
 
 TEST(CudaSampleGreedy, TakesTheLargestAndOnTiesTheLowerId) {
@@ -252,9 +257,8 @@ TEST(CudaSampleAdjust, KeptCountsEndAsTheCpusWhateverRowsACallHolds) {
     next.params = params;
     next.counts = call.counts;
     if (params.empty()) continue;
-    expect_same_adjusted(next, "step " + std::to_string(step));
-    Sampled cpu = next.on_cpu(), device = next.on_device();
-    EXPECT_EQ(bytes_of(device.counts->of_token), bytes_of(cpu.counts->of_token)) << step;
+    auto [cpu, device] = expect_same_adjusted(next, "step " + std::to_string(step));
+    EXPECT_TRUE(bytes_of(device.counts->of_token) == bytes_of(cpu.counts->of_token)) << step;
     EXPECT_EQ(device.counts->counted, cpu.counts->counted) << step;
     EXPECT_EQ(device.counts->num_seen, cpu.counts->num_seen) << step;
     EXPECT_TRUE(device.counts->seen.padding_untouched());
@@ -285,7 +289,7 @@ TEST(CudaSampleAdjust, RowsOfOneSlotAreCountedByPositionWhateverTheirOrder) {
     EXPECT_EQ(backward.scratch.row_bits(r), forward.scratch.row_bits(2 - r)) << r;
   EXPECT_EQ(backward.counts->counted, forward.counts->counted);
   EXPECT_EQ(forward.counts->counted[2], 22);
-  EXPECT_EQ(bytes_of(backward.counts->of_token), bytes_of(forward.counts->of_token));
+  EXPECT_TRUE(bytes_of(backward.counts->of_token) == bytes_of(forward.counts->of_token));
 }
 
 /// Rows at positions of their own, so that each has its random number.
@@ -321,7 +325,7 @@ TEST(CudaSampleDraw, TopKKeepsTheLowerIdsOfATie) {
   REQUIRE_DEVICE();
   const std::int64_t vocab = 700;
   for (const std::int32_t top_k : {1, 3, 349, 350, 351, 650}) {
-    SampleCase call(40, vocab);
+    SampleCase call(TestDevice::get()->emulated() ? 10 : 40, vocab);
     for (std::int64_t r = 0; r < call.num_rows(); ++r)
       for (std::int64_t i = 0; i < vocab; ++i) call.logits.set(r, i, i % 2 == 0 ? -0.0 : r % 2 ? 0.0 : -0.5);
     RowSampling sampling;
@@ -337,7 +341,7 @@ TEST(CudaSampleDraw, TopPAndMinPKeepWhatTheCpuKeeps) {
   std::mt19937 random(17);
   for (const std::int64_t vocab : {std::int64_t{40}, std::int64_t{1500}, large_vocab()}) {
     for (const float top_p : {0.0F, 0.2F, 0.9F, 0.999F, 1.0F}) {
-      for (const float min_p : {0.0F, 0.05F, 1.0F, 2.0F}) {
+      for (const float min_p : {0.0F, 0.05F, 2.0F}) {
         for (const std::int32_t top_k : {0, 30}) {
           SampleCase call(3, vocab);
           call.random_logits(random, vocab > 100000 ? 3.0 : 1.5);
@@ -372,13 +376,14 @@ TEST(CudaSampleDraw, TopPOverTiesKeepsLowerIds) {
   sampling.temperature = 1.0F;
   sampling.top_p = 0.6F;
   sampling.seed = 5;
-  const auto counts = histogram({0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -9.0}, sampling, 200);
+  const auto counts = histogram({0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -9.0}, sampling,
+                                TestDevice::get()->emulated() ? 60 : 500);
   for (std::size_t id = 0; id < counts.size(); ++id) EXPECT_EQ(counts[id] > 0, id < 7) << id;
 }
 
 TEST(CudaSampleDraw, TokensComeAsOftenAsTheyAreLikely) {
   REQUIRE_DEVICE();
-  const int draws = TestDevice::get()->emulated() ? 1500 : 30000;
+  const int draws = TestDevice::get()->emulated() ? 60 : 30000;
   const std::vector<double> row = {0.0, std::log(4.0), -kInfinity, std::log(2.0), std::log(3.0), 0.0};
   RowSampling sampling;
   sampling.temperature = 1.0F;
@@ -416,7 +421,7 @@ TEST(CudaSampleLogprobs, AreOfTheRawLogitsInTheirOrder) {
     call.random_logits(random, 3.0);
     call.biases = {{1, 50.0F}};
     for (std::size_t r = 0; r < wanted.size(); ++r) {
-      call.params[r] = at(static_cast<std::int32_t>(r % 4), 9);
+      call.params[r] = at(static_cast<std::int32_t>(r % 4), 9 + static_cast<std::int32_t>(r));
       call.params[r].num_logprobs = wanted[r];
       call.params[r].num_biases = r % 2 ? 1 : 0;
       if (vocab > 20) {
@@ -493,7 +498,7 @@ TEST(CudaSample, RowsOfEveryKindEqualTheCpus) {
   std::mt19937 random(20);
   const bool emulated = TestDevice::get()->emulated();
   for (const std::int64_t vocab : {std::int64_t{97}, std::int64_t{3001}, large_vocab()}) {
-    const std::int64_t rows = vocab > 100000 ? 24 : emulated ? 60 : 512;
+    const std::int64_t rows = emulated ? 40 : vocab > 100000 ? 24 : 512;
     expect_same(mixed_rows(rows, vocab, random), "vocabulary " + std::to_string(vocab));
   }
 }
