@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdlib>
 #include <iostream>
 
 #include "tests/device/test_device.h"
@@ -7,11 +8,13 @@
 
 namespace model::testing {
 
-inline bool emulated() { return kernels::testing::TestDevice::get()->emulated(); }
-
-/// Whole models take minutes on the emulator; what it runs is chosen to take seconds.
+/// Whole models take minutes on the emulator; what it runs is chosen to take seconds, unless
+/// ATLAS_EMULATE_ALL is set.
+inline bool emulated() {
+  return kernels::testing::TestDevice::get()->emulated() && std::getenv("ATLAS_EMULATE_ALL") == nullptr;
+}
 #define SKIP_WHERE_EMULATED() \
-  if (::model::testing::emulated()) GTEST_SKIP() << "too large for the emulator"
+  if (::model::testing::emulated()) GTEST_SKIP() << "too large for the emulator (ATLAS_EMULATE_ALL runs it)"
 
 /// A stream and operations of its own on the device of the device tests, which outlives every rig.
 inline RigBackend device_backend() {
