@@ -73,6 +73,14 @@ class HealthWord {
   std::vector<std::unique_ptr<const std::string>> texts_;
 };
 
+/// Where the model runs, for /version, metrics and the log.
+struct BackendInfo {
+  std::string name = "cpu";
+  std::string device;
+  std::string compute_capability;  ///< of a GPU: "9.0"
+  std::string libraries;           ///< of a GPU: versions of what it is driven with
+};
+
 /// What is served: fixed once the config, tokenizer and template were read. Shared by actors (encode, decode)
 /// and http (validation, /v1/models).
 struct ServedModel {
@@ -81,6 +89,7 @@ struct ServedModel {
   model::ModelConfig config;
   model::GenerationDefaults generation;
   model::ServePlan plan;
+  BackendInfo backend;
   std::vector<model::TokenId> stop_tokens;                         ///< end a generation unless ignore_eos
   std::shared_ptr<const model::text::Tokenizer> tokenizer;         ///< null: token ids only
   std::shared_ptr<const model::text::ChatTemplate> chat_template;  ///< null: none

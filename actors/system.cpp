@@ -78,7 +78,8 @@ class ActorTree final : public System {
  public:
   ActorTree(std::shared_ptr<const ServedModel> served, const SystemOptions& options, ExecutorFactory factory,
             FatalWatchdog::OnExit on_exit)
-      : metrics_(std::make_shared<Metrics>(served->names.empty() ? "" : served->names.front())),
+      : metrics_(
+            std::make_shared<Metrics>(served->names.empty() ? "" : served->names.front(), served->backend)),
         watchdog_(std::move(on_exit)),
         encode_queue_(std::make_shared<EncodeQueue>(options.max_queue + 1)),
         actors_(configure(config_, options)),

@@ -54,7 +54,8 @@ model::Result<actors::LocalModel, model::LoadError> open_model(const model::Serv
   auto location = model::locate_model(options.model, options.hub_cache, build.embedded_models);
   if (!location.ok()) return std::move(location).error();
   return actors::open_local_model(location->folder, location->name, options,
-                                  [](std::string_view line) { spdlog::info("{}", line); });
+                                  {[](std::string_view line) { spdlog::info("{}", line); },
+                                   [](std::string_view line) { spdlog::warn("{}", line); }});
 }
 
 ListenOptions listen_options(const model::ServeOptions& options) {
@@ -77,13 +78,18 @@ actors::SystemOptions system_options(const model::ServeOptions& options) {
   return system;
 }
 
-std::string version_json(const Build& build, const std::string& backend) {
+std::string version_json(const Build& build, const actors::BackendInfo& backend) {
   std::string out = R"({"version":)";
   model::text::append_json_string(out, build.version);
-  out += R"(,"git_revision":)";
-  model::text::append_json_string(out, build.git_revision);
-  out += R"(,"backend":)";
-  model::text::append_json_string(out, backend);
+  const auto add = [&out](const char* name, const std::string& value) {
+    out += std::string(",\"") + name + "\":";
+    model::text::append_json_string(out, value);
+  };
+  add("git_revision", build.git_revision);
+  add("backend", backend.name);
+  add("device", backend.device);
+  if (!backend.compute_capability.empty()) add("compute_capability", backend.compute_capability);
+  if (!backend.libraries.empty()) add("libraries", backend.libraries);
   return out + '}';
 }
 
@@ -104,7 +110,7 @@ Service make_front(const actors::LocalModel& local, actors::System& system,
   service.max_queue = options.max_queue;
   service.cors_origin = options.cors_origin;
   service.api_keys = options.api_keys;
-  service.version_json = version_json(build, local.backend);
+  service.version_json = version_json(build, local.served->backend);
   return make_service(std::move(parts), std::move(service));
 }
 
@@ -218,6 +224,7 @@ int run_plan(const model::ServeOptions& options, const Build& build) {
   start_log(options.log_level, options.log_format);
   const auto local = open_model(options, build);
   if (!local.ok()) return fail(local.error().problems);
+  spdlog::info("{}", local->backend_note);  // on stderr: what is on stdout is the plan alone
   say(to_json(local->served->plan));
   return 0;
 }

@@ -43,7 +43,16 @@ std::size_t step_kind(const model::StepStats& stats) {
 }  // namespace
 
 struct Metrics::Series {
-  explicit Series(const std::string& model_name) : model{{"model_name", model_name}} {
+  Series(const std::string& model_name, const BackendInfo& backend) : model{{"model_name", model_name}} {
+    prometheus::BuildGauge()
+        .Name(names::kBackendInfo)
+        .Help("Where the model runs; always 1.")
+        .Register(registry)
+        .Add(with_model({{"backend", backend.name},
+                         {"device", backend.device},
+                         {"compute_capability", backend.compute_capability},
+                         {"libraries", backend.libraries}}))
+        .Set(1.0);
     for (std::size_t i = 0; i < kReasons.size(); ++i) {
       ended[i] = &counter(names::kRequestSuccess, "Choices that ended, by reason; abort: the client left.",
                           {{"finished_reason", std::string(model::to_string(kReasons[i]))}});
@@ -92,13 +101,16 @@ struct Metrics::Series {
       histogram(names::kStepOverhead, "From one plan to the next answer, less the device's own time.",
                 kOverheadBuckets);
   prometheus::Counter& prompt_tokens = counter(names::kPromptTokens, "Prompt tokens of admitted requests.");
+  prometheus::Counter& gemm_fallbacks = counter(
+      names::kGemmFallbacks, "Matrix products that took a slower path because a library refused them.");
   prometheus::Counter& generated_tokens = counter(names::kGenerationTokens, "Tokens handed to clients.");
   std::array<prometheus::Counter*, kReasons.size()> ended{};
   std::array<prometheus::Histogram*, kStepKinds.size()> steps{};
   std::array<prometheus::Counter*, kFaultKinds.size()> faults{};
 };
 
-Metrics::Metrics(const std::string& model_name) : series_(std::make_unique<Series>(model_name)) {}
+Metrics::Metrics(const std::string& model_name, const BackendInfo& backend)
+    : series_(std::make_unique<Series>(model_name, backend)) {}
 Metrics::~Metrics() = default;
 
 void Metrics::set_load(int running, int waiting, double kv_usage) {
@@ -129,6 +141,7 @@ void Metrics::count_end(model::FinishReason reason) {
 
 void Metrics::observe_step(const model::StepStats& stats) {
   series_->steps[step_kind(stats)]->Observe(stats.seconds);
+  series_->gemm_fallbacks.Increment(static_cast<double>(stats.num_fallbacks));
 }
 
 void Metrics::observe_step_overhead(double seconds) { series_->overhead.Observe(seconds); }

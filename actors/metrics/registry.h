@@ -13,7 +13,7 @@ namespace actors {
 /// is never undefined. Any thread.
 class Metrics {
  public:
-  explicit Metrics(const std::string& model_name);
+  explicit Metrics(const std::string& model_name, const BackendInfo& backend = {});
   ~Metrics();
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;

@@ -98,7 +98,9 @@ std::vector<model::TokenId> plain_tokens(const model::text::Tokenizer& tokenizer
 
 /// The model's own tokenizer and template with a plan that holds all streams; nothing of it is computed.
 std::shared_ptr<const actors::ServedModel> served_model(const Options& options) {
-  const auto local = actors::open_local_model(options.model, "bench", {}, nullptr);
+  model::ServeOptions cpu;
+  cpu.backend = "cpu";
+  const auto local = actors::open_local_model(options.model, "bench", cpu, {});
   if (!local.ok()) fail(local.error().problems);
   if (!local->served->tokenizer || !local->served->chat_template)
     fail({options.model + " has no tokenizer or no chat template"});

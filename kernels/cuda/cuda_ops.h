@@ -16,6 +16,9 @@ class BlasLt;  // blas_lt.h
 struct Context {
   gpu::CudaStream& stream;
   BlasLt& blas;
+  /// f32 scratch between the launches of one op; what it holds never decides a bit. Empty but for
+  /// `attention`.
+  gpu::VectorView<float> partials = {};
 };
 
 gpu::Status embedding(Context&, const RowBatch&, const EmbeddingArgs&);

@@ -46,7 +46,7 @@ gpu::Status fill_with_dummy_values(const WeightMap& map, const WeightStorage& st
   for (std::size_t w = 0; w < map.weights.size(); ++w) {
     const WeightSpec& weight = map.weights[w];
     const std::uint64_t key = mix(seed + 0x9E3779B97F4A7C15ULL * (w + 1));
-    const bool wide = device_type(weight, gpu::DType::bf16).dtype == gpu::DType::f32;
+    const bool wide = storage.forms[w].device.dtype == gpu::DType::f32;
     const std::int64_t total = weight.rows * weight.cols;
     for (std::int64_t first = 0; first < total; first += kChunkElements) {
       values.resize(static_cast<std::size_t>(std::min(kChunkElements, total - first)));

@@ -50,11 +50,14 @@ void adopt(ModelWeights& weights, const ModelConfig& config, WeightStorage stora
   weights.storage = std::move(storage.buffers);
 }
 
-Result<ModelWeights, LoadError> load_dummy(const ModelConfig& config, gpu::Device& device,
-                                           gpu::Stream& stream, const LoadProgress& progress) {
+Result<ModelWeights, LoadError> load_dummy(const ModelConfig& config, std::optional<gpu::DType> matrices,
+                                           gpu::Device& device, gpu::Stream& stream,
+                                           const LoadProgress& progress) {
   ModelWeights weights;
   const WeightMap map = map_weights(config, published_names(), weights);
-  const std::vector<WeightForm> forms(map.weights.size(), WeightForm{gpu::DType::bf16});
+  std::vector<WeightForm> forms;
+  for (const WeightSpec& weight : map.weights)
+    forms.push_back({gpu::DType::bf16, device_type(weight, gpu::DType::bf16, matrices)});
   auto storage = place_weights(map, forms, device);
   if (!storage.ok()) return std::move(storage).error();
   ProgressMeter meter(progress, storage->bytes);
@@ -76,14 +79,15 @@ std::set<const Weight*> lookup_tables(const ModelConfig& config, const ModelWeig
 }
 
 std::vector<WeightForm> forms_of(const WeightMap& map, const Checkpoint& checkpoint,
-                                 const std::set<const Weight*>& tables) {
+                                 const std::set<const Weight*>& tables, std::optional<gpu::DType> matrices) {
   using Layout = kernels::QuantizedMatrix::Layout;
   std::vector<WeightForm> forms;
   for (const WeightSpec& weight : map.weights) {
     const auto* const* target = std::get_if<Weight*>(&weight.target);
     const bool is_table = target != nullptr && tables.contains(*target);
-    forms.push_back({checkpoint.tensors().find(weight.parts.front().name)->second.entry->type,
-                     is_table ? Layout::file : Layout::packed});
+    const StoredType& stored = checkpoint.tensors().find(weight.parts.front().name)->second.entry->type;
+    forms.push_back(
+        {stored, device_type(weight, stored, matrices), is_table ? Layout::file : Layout::packed});
   }
   return forms;
 }
@@ -99,53 +103,79 @@ std::int64_t bytes_in_files(const WeightMap& map, const Checkpoint& checkpoint) 
   return bytes;
 }
 
-/// The weights of a map whose tensors the checkpoint has.
-Result<Done, LoadError> load_map(const WeightMap& map, const Checkpoint& checkpoint,
-                                 const ModelConfig& config, ModelWeights& weights, gpu::Device& device,
-                                 gpu::Stream& stream, const LoadProgress& progress) {
-  auto leftovers = check_weights(map, checkpoint, config);
-  if (!leftovers.ok()) return std::move(leftovers).error();
-  for (const std::string& line : leftovers->ignored) {
-    if (progress.notice) progress.notice(line);
-  }
-  auto storage = place_weights(map, forms_of(map, checkpoint, lookup_tables(config, weights)), device);
-  if (!storage.ok()) return std::move(storage).error();
-  ProgressMeter meter(progress, bytes_in_files(map, checkpoint));
-  const auto status = copy_weights(map, checkpoint, *storage, stream, [&](std::int64_t n) { meter.add(n); });
-  if (!status.ok()) return from_stream(status.error());
-  adopt(weights, config, std::move(storage).value());
-  meter.finish();
-  return Done{};
-}
+/// A model's files, and what of them goes where. The map points into `weights`, so this stays where it is.
+struct OpenedWeights {
+  Checkpoint checkpoint;
+  ModelWeights weights;
+  WeightMap map;
+};
 
-Result<ModelWeights, LoadError> load_checkpoint(const ModelFolder& folder, gpu::Device& device,
-                                                gpu::Stream& stream, const LoadProgress& progress) {
+Result<std::unique_ptr<OpenedWeights>, LoadError> open_checkpoint(const ModelFolder& folder) {
   auto checkpoint = Checkpoint::open(folder.path);
   if (!checkpoint.ok()) return std::move(checkpoint).error();
-  const auto& tensors = checkpoint->tensors();
-  const TensorNames names{[&](std::string_view name) { return checkpoint->has(name); },
+  auto opened = std::make_unique<OpenedWeights>();
+  opened->checkpoint = *std::move(checkpoint);
+  const auto& tensors = opened->checkpoint.tensors();
+  const TensorNames names{[&](std::string_view name) { return tensors.find(name) != tensors.end(); },
                           [&](std::string_view prefix) {
                             const auto at = tensors.lower_bound(prefix);
                             return at != tensors.end() && at->first.compare(0, prefix.size(), prefix) == 0;
                           }};
-  ModelWeights weights;
-  const WeightMap map = map_weights(folder.config, names, weights);
-  RETURN_IF_ERROR(load_map(map, *checkpoint, folder.config, weights, device, stream, progress));
-  return weights;
+  opened->map = map_weights(folder.config, names, opened->weights);
+  return opened;
 }
 
-Result<ModelWeights, LoadError> load_gguf(const ModelFolder& folder, gpu::Device& device, gpu::Stream& stream,
-                                          const LoadProgress& progress) {
+Result<std::unique_ptr<OpenedWeights>, LoadError> open_gguf_weights(const ModelFolder& folder) {
   if (auto problems = check_gguf_hash(*folder.gguf, folder.config); !problems.empty())
     return LoadError{std::move(problems)};
-  const Checkpoint checkpoint = Checkpoint::of(*folder.gguf);
-  const GgufNames names({folder.gguf_architecture, folder.config}, checkpoint);
-  ModelWeights weights;
-  WeightMap map = map_weights(folder.config, names.as_safetensors(), weights);
-  names.translate(map);
-  RETURN_IF_ERROR(load_map(map, checkpoint, folder.config, weights, device, stream, progress));
-  for (const auto& file : folder.gguf->files) file->release_all();
-  return weights;
+  auto opened = std::make_unique<OpenedWeights>();
+  opened->checkpoint = Checkpoint::of(*folder.gguf);
+  const GgufNames names({folder.gguf_architecture, folder.config}, opened->checkpoint);
+  opened->map = map_weights(folder.config, names.as_safetensors(), opened->weights);
+  names.translate(opened->map);
+  return opened;
+}
+
+Result<std::unique_ptr<OpenedWeights>, LoadError> open_weights(const ModelFolder& folder) {
+  return folder.gguf ? open_gguf_weights(folder) : open_checkpoint(folder);
+}
+
+/// Quantised tensors among the weights, where matrices must be of one floating type.
+std::optional<LoadError> refuse_quantised(const OpenedWeights& opened) {
+  std::set<std::string> types;
+  for (const WeightSpec& weight : opened.map.weights) {
+    const StoredType& type = opened.checkpoint.tensors().find(weight.parts.front().name)->second.entry->type;
+    if (type.quantized) types.insert(to_string(type));
+  }
+  if (types.empty()) return std::nullopt;
+  std::string listed;
+  for (const std::string& type : types) listed += (listed.empty() ? "" : ", ") + type;
+  return LoadError{{"--backend cuda: " + opened.checkpoint.directory() + " holds " + listed +
+                    " weights, which run on the CPU backend only (--backend cpu)"}};
+}
+
+/// Checks files against the map, then copies.
+Result<ModelWeights, LoadError> load_opened(OpenedWeights& opened, const ModelConfig& config,
+                                            std::optional<gpu::DType> matrices, gpu::Device& device,
+                                            gpu::Stream& stream, const LoadProgress& progress) {
+  const auto& [checkpoint, weights, map] = opened;
+  auto leftovers = check_weights(map, checkpoint, config);
+  if (!leftovers.ok()) return std::move(leftovers).error();
+  if (matrices) {
+    if (auto refusal = refuse_quantised(opened)) return *std::move(refusal);
+  }
+  for (const std::string& line : leftovers->ignored) {
+    if (progress.notice) progress.notice(line);
+  }
+  auto storage =
+      place_weights(map, forms_of(map, checkpoint, lookup_tables(config, weights), matrices), device);
+  if (!storage.ok()) return std::move(storage).error();
+  ProgressMeter meter(progress, bytes_in_files(map, checkpoint));
+  const auto status = copy_weights(map, checkpoint, *storage, stream, [&](std::int64_t n) { meter.add(n); });
+  if (!status.ok()) return from_stream(status.error());
+  adopt(opened.weights, config, std::move(storage).value());
+  meter.finish();
+  return std::move(opened.weights);
 }
 
 Result<ModelFolder, LoadError> open_gguf_model(const std::filesystem::path& path) {
@@ -219,12 +249,34 @@ std::optional<gpu::Bytes> checkpoint_bytes(const std::filesystem::path& folder) 
   return gpu::Bytes{bytes};
 }
 
+Result<std::optional<gpu::Bytes>, LoadError> device_weight_bytes(const ModelFolder& model, LoadFormat format,
+                                                                 std::optional<gpu::DType> matrices) {
+  using Bytes = std::optional<gpu::Bytes>;
+  if (format == LoadFormat::dummy) return Bytes(device_weight_bytes(model.config, matrices));
+  if (!matrices) return checkpoint_bytes(model);
+  const auto opened = open_weights(model);
+  if (!opened.ok()) return Bytes();
+  const auto& [checkpoint, weights, map] = **opened;
+  if (!check_weights(map, checkpoint, model.config).ok()) return Bytes();
+  if (auto refusal = refuse_quantised(**opened)) return *std::move(refusal);
+  gpu::Bytes bytes;
+  const auto forms = forms_of(map, checkpoint, {}, matrices);
+  for (std::size_t i = 0; i < forms.size(); ++i) bytes += device_bytes(map.weights[i], forms[i]);
+  return Bytes(bytes);
+}
+
 Result<ModelWeights, LoadError> load_weights(const ModelFolder& folder, LoadFormat format,
                                              gpu::Device& device, gpu::Stream& stream,
-                                             const LoadProgress& progress) {
-  if (format == LoadFormat::dummy) return load_dummy(folder.config, device, stream, progress);
-  return folder.gguf ? load_gguf(folder, device, stream, progress)
-                     : load_checkpoint(folder, device, stream, progress);
+                                             const LoadProgress& progress,
+                                             std::optional<gpu::DType> matrices) {
+  if (format == LoadFormat::dummy) return load_dummy(folder.config, matrices, device, stream, progress);
+  auto opened = open_weights(folder);
+  if (!opened.ok()) return std::move(opened).error();
+  auto weights = load_opened(**opened, folder.config, matrices, device, stream, progress);
+  if (weights.ok() && folder.gguf) {
+    for (const auto& file : folder.gguf->files) file->release_all();
+  }
+  return weights;
 }
 
 }  // namespace model

@@ -70,21 +70,19 @@ gpu::Status for_rows(const Job& job, std::int64_t row_bytes,
 gpu::Status copy_weights(const WeightMap& map, const Checkpoint& checkpoint, const WeightStorage& storage,
                          gpu::Stream& stream, const std::function<void(std::int64_t bytes)>& copied) {
   for (std::size_t i = 0; i < map.weights.size(); ++i) {
-    const StoredType type = device_type(map.weights[i], storage.forms[i].stored);
-    if (!type.quantized) continue;
-    const gpu::Bytes bytes = kernels::quantized_bytes(*type.quantized, storage.forms[i].layout,
-                                                      {map.weights[i].rows}, {map.weights[i].cols});
-    RETURN_IF_ERROR(stream.fill_zero(storage.addresses[i], bytes, "quantised weights"));
+    if (!storage.forms[i].device.quantized) continue;
+    RETURN_IF_ERROR(stream.fill_zero(storage.addresses[i], device_bytes(map.weights[i], storage.forms[i]),
+                                     "quantised weights"));
   }
   RETURN_IF_ERROR(stream.synchronize());
   for (const Job& job : list_jobs(map, checkpoint, storage)) {
     const char* name = job.from.entry->name.c_str();
     const gpu::Elements cols{job.weight->cols};
-    const StoredType stored = job.from.entry->type, type = device_type(*job.weight, stored);
+    const StoredType &stored = job.from.entry->type, &type = job.form->device;
     const std::int64_t row_bytes = stored.row_bytes(cols).n;
     const auto place = [&](std::int64_t first, std::int64_t rows, const std::byte* from) -> gpu::Status {
       const std::int64_t row = job.part->first_row + first;
-      if (type.quantized) {
+      if (type.quantized) {  // only where the device's memory is this process's: see load_weights
         const kernels::QuantizedMatrix matrix{
             job.weight_address, *type.quantized, job.form->layout, {job.weight->rows}, cols};
         for (std::int64_t r = 0; r < rows; ++r)
@@ -94,9 +92,8 @@ gpu::Status copy_weights(const WeightMap& map, const Checkpoint& checkpoint, con
       std::byte* to = job.weight_address + row * type.row_bytes(cols).n;
       const gpu::Bytes bytes{rows * type.row_bytes(cols).n};
       if (type == stored) return stream.copy_to_device(to, from, bytes, name);
-      const std::vector<float> values = widen(from, stored.dtype, rows * cols.n);
-      RETURN_IF_ERROR(stream.copy_to_device(to, values.data(), bytes, name));
-      return gpu::Done{};
+      const auto values = converted(from, stored.dtype, rows * cols.n, type.dtype);
+      return stream.copy_to_device(to, values.data(), bytes, name);
     };
     RETURN_IF_ERROR(for_rows(job, row_bytes, copied, place));
   }

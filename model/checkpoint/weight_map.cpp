@@ -101,13 +101,15 @@ WeightMap map_weights(const ModelConfig& config, const TensorNames& names, Model
   return Mapper(config, names).map(skeleton);
 }
 
-std::int64_t count_weight_elements(const ModelConfig& config) {
+gpu::Bytes device_weight_bytes(const ModelConfig& config, std::optional<gpu::DType> matrices) {
   ModelWeights skeleton;
-  std::int64_t elements = 0;
+  gpu::Bytes bytes;
   for (const WeightSpec& weight : map_weights(config, published_names(), skeleton).weights) {
-    elements += weight.rows * weight.cols;
+    const bool widened = weight.storage == WeightSpec::Storage::widened;
+    bytes += gpu::bytes_of(widened ? gpu::DType::f32 : matrices.value_or(gpu::DType::bf16),
+                           gpu::Elements{weight.rows * weight.cols});
   }
-  return elements;
+  return bytes;
 }
 
 TensorNames published_names() {

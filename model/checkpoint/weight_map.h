@@ -61,8 +61,9 @@ struct WeightMap {
 /// what fills it. The map points into `skeleton`, which must stay where it is until the views are set.
 WeightMap map_weights(const ModelConfig& config, const TensorNames& names, ModelWeights& skeleton);
 
-/// Elements of all weights, for plans that are made before a checkpoint is opened.
-std::int64_t count_weight_elements(const ModelConfig& config);
+/// Bytes on the device of a model whose files are bf16, for plans that are made without a checkpoint.
+/// `matrices`: what matrices become there; none: what they are.
+gpu::Bytes device_weight_bytes(const ModelConfig& config, std::optional<gpu::DType> matrices);
 
 /// Names as the models were published: fused experts, sharded tables, the draft layer there. What a map is
 /// made with where there is no file to ask.

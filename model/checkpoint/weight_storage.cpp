@@ -13,7 +13,7 @@ struct Place {
 
 void point(const WeightSpec& weight, const WeightForm& form, const std::byte* address) {
   const gpu::Elements cols{weight.cols};
-  const StoredType type = device_type(weight, form.stored);
+  const StoredType& type = form.device;
   if (type.quantized) {
     **std::get_if<Weight*>(&weight.target) =
         Weight(kernels::QuantizedMatrix{address, *type.quantized, form.layout, {weight.rows}, cols});
@@ -29,18 +29,19 @@ void point(const WeightSpec& weight, const WeightForm& form, const std::byte* ad
   }
 }
 
-std::int64_t device_bytes(const WeightSpec& weight, const WeightForm& form) {
-  const StoredType type = device_type(weight, form.stored);
-  const gpu::Rows rows{weight.rows};
-  const gpu::Elements cols{weight.cols};
-  if (type.quantized) return kernels::quantized_bytes(*type.quantized, form.layout, rows, cols).n;
-  return gpu::bytes_of(type.dtype, rows * cols).n;
-}
-
 }  // namespace
 
-StoredType device_type(const WeightSpec& weight, const StoredType& stored) {
-  return weight.storage == WeightSpec::Storage::widened ? StoredType(gpu::DType::f32) : stored;
+StoredType device_type(const WeightSpec& weight, const StoredType& stored,
+                       std::optional<gpu::DType> matrices) {
+  if (weight.storage == WeightSpec::Storage::widened) return gpu::DType::f32;
+  return matrices ? StoredType(*matrices) : stored;
+}
+
+gpu::Bytes device_bytes(const WeightSpec& weight, const WeightForm& form) {
+  const gpu::Rows rows{weight.rows};
+  const gpu::Elements cols{weight.cols};
+  if (form.device.quantized) return kernels::quantized_bytes(*form.device.quantized, form.layout, rows, cols);
+  return gpu::bytes_of(form.device.dtype, rows * cols);
 }
 
 Result<WeightStorage, LoadError> place_weights(const WeightMap& map, const std::vector<WeightForm>& forms,
@@ -50,7 +51,7 @@ Result<WeightStorage, LoadError> place_weights(const WeightMap& map, const std::
   std::vector<Place> places;
   std::vector<std::int64_t> sizes{0};
   for (std::size_t i = 0; i < map.weights.size(); ++i) {
-    const std::int64_t bytes = device_bytes(map.weights[i], forms[i]);
+    const std::int64_t bytes = device_bytes(map.weights[i], forms[i]).n;
     const std::int64_t padded = gpu::round_up(bytes, kAlignment);
     if (sizes.back() > 0 && sizes.back() + padded > kBufferBytes) sizes.push_back(0);
     places.push_back({sizes.size() - 1, sizes.back()});

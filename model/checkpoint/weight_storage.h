@@ -8,9 +8,10 @@
 
 namespace model {
 
-/// How a weight's type in the files and its use decide where its rows go.
+/// How a weight's type in the files and its use decide what it is on the device.
 struct WeightForm {
   StoredType stored;
+  StoredType device;
   kernels::QuantizedMatrix::Layout layout = kernels::QuantizedMatrix::Layout::packed;  ///< where quantised
 };
 
@@ -22,8 +23,11 @@ struct WeightStorage {
   std::int64_t bytes = 0;  ///< of the weights, without padding
 };
 
-/// The type on the device of a weight that files keep as `stored`.
-StoredType device_type(const WeightSpec& weight, const StoredType& stored);
+/// The type on the device of a weight that files keep as `stored`. `matrices`: what matrices become there;
+/// none: what they are.
+StoredType device_type(const WeightSpec& weight, const StoredType& stored,
+                       std::optional<gpu::DType> matrices);
+gpu::Bytes device_bytes(const WeightSpec& weight, const WeightForm& form);
 
 /// Allocates, and points every target of the map at its place. `forms` is by index in the map.
 Result<WeightStorage, LoadError> place_weights(const WeightMap& map, const std::vector<WeightForm>& forms,

@@ -1,6 +1,7 @@
 #include "model/checkpoint/widen.h"
 
 #include <bit>
+#include <cassert>
 #include <cmath>
 #include <cstring>
 
@@ -39,7 +40,23 @@ std::vector<float> widen(const std::byte* from, gpu::DType dtype, std::int64_t c
 
 gpu::bf16 narrow_to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return {static_cast<std::uint16_t>(bits >> 16 | 0x40U)};
   return {static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16)};
+}
+
+std::vector<std::byte> converted(const std::byte* from, gpu::DType dtype, std::int64_t count, gpu::DType to) {
+  assert(to == gpu::DType::f32 || to == gpu::DType::bf16);
+  const std::vector<float> values = widen(from, dtype, count);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(gpu::bytes_of(to, gpu::Elements{count}).n));
+  if (to == gpu::DType::f32) {
+    if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+    return bytes;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const gpu::bf16 narrow = narrow_to_bf16(values[i]);
+    std::memcpy(bytes.data() + i * sizeof narrow, &narrow, sizeof narrow);
+  }
+  return bytes;
 }
 
 }  // namespace model

@@ -15,7 +15,8 @@ gpu::Status Moe::forward(StepContext& context, ConstMatrix x, Matrix y) const {
 gpu::Status Moe::write_routed(StepContext& context, ConstMatrix x, Matrix y) const {
   const std::int32_t top_k = config_.top_k;
   Scratch scratch(context);
-  const Matrix logits = scratch.matrix(config_.num_experts, "router logits");
+  // f32: which experts a row gets hangs on small differences, and a rounding here would decide them.
+  const Matrix logits = scratch.matrix(DType::f32, config_.num_experts, "router logits");
   const Matrix ids = scratch.matrix(DType::i32, top_k, "expert ids");
   const Matrix weights = scratch.matrix(DType::f32, top_k, "expert weights");
   const Matrix hidden = scratch.matrix(context.activation, top_k, 2 * config_.intermediate, "expert hidden");

@@ -82,6 +82,12 @@ Setter text(Take take) {
 
 std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value); }
 
+/// Of a value that was found among the possible ones.
+DTypeOption dtype_option(std::string_view value) {
+  if (value == "auto") return DTypeOption::automatic;
+  return value == "float32" ? DTypeOption::float32 : DTypeOption::bfloat16;
+}
+
 constexpr double kTick = 0.001;  // the least time that is one
 constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 
@@ -132,9 +138,19 @@ std::vector<Option> make_table() {
       {"threads", "", Kind::value, "Compute", "N", "cores", "workers of the CPU backend",
        whole(1, 1024, [](O& o, auto v) { o.threads = narrow(v); })},
       {"dtype", "", Kind::value, "Compute", "auto|float32|bfloat16", "auto",
-       "of activations; the CPU computes in float32", one_of(dtypes, [](O& o, auto v) { o.dtype = v; })},
+       "of activations; the CPU computes in float32",
+       one_of(dtypes,
+              [](O& o, auto v) {
+                o.dtype = v;
+                o.plan.dtype = dtype_option(v);
+              })},
       {"kv-cache-dtype", "", Kind::value, "Compute", "auto|float32|bfloat16", "auto",
-       "of keys and values; auto: as --dtype", one_of(dtypes, [](O& o, auto v) { o.kv_cache_dtype = v; })},
+       "of keys and values; auto: as --dtype",
+       one_of(dtypes,
+              [](O& o, auto v) {
+                o.kv_cache_dtype = v;
+                o.plan.kv_cache_dtype = dtype_option(v);
+              })},
 
       {"max-seq-len", "", Kind::value, "Capacity", "TOKENS", "min(model, 32768)", "context of one sequence",
        whole(1, kMaxInt, [](O& o, auto v) { o.plan.max_seq_len = narrow(v); })},

@@ -16,9 +16,12 @@ constexpr std::array<std::string_view, 5> kCommands = {"serve", "plan", "inspect
 
 constexpr const char* kConfigVariable = "ATLAS_CONFIG";
 
-/// Variables of the scripts around the binary, and its test interface: not options.
-constexpr std::array<std::string_view, 4> kForeignVariables = {"ATLAS_CACHE", "ATLAS_BINARY",
-                                                               "ATLAS_TEST_FAULT", "ATLAS_TEST_SCRIPT"};
+constexpr const char* kFaultVariable = "ATLAS_TEST_FAULT";
+constexpr const char* kScriptVariable = "ATLAS_TEST_SCRIPT";
+
+/// Variables of the scripts and tests around the binary: not options.
+constexpr std::array<std::string_view, 6> kForeignVariables = {
+    "ATLAS_CACHE", "ATLAS_BINARY", "ATLAS_JOBS", "ATLAS_DEVICE_MODULE", "ATLAS_FIXTURES", "ATLAS_MODELS"};
 
 bool is_toggle_word(const std::string& word) {
   return word == "on" || word == "off" || word == "true" || word == "false" || word == "1" || word == "0";
@@ -153,11 +156,10 @@ void read_environment(const std::map<std::string, std::string>& environment, Set
     if (found != known.end()) {
       const Option& option = option_table()[static_cast<std::size_t>(found - known.begin())];
       if (!settings.has(option.name)) settings.by_option[option.name] = {{value, name}};
-    } else if (name == kConfigVariable) {
-      continue;  // read already: what it names is weaker than the variables
-    } else if (name.rfind("ATLAS_TEST_", 0) == 0) {
-      warnings.push_back(
-          "a variable of the test interface is set and this build does not have that interface");
+    } else if (name == kConfigVariable || name == kFaultVariable) {
+      continue;  // read elsewhere: what the first names is weaker than the variables
+    } else if (name == kScriptVariable) {
+      warnings.push_back("a script of what to say is set and this build does not read it");
     } else if (std::find(kForeignVariables.begin(), kForeignVariables.end(), name) ==
                kForeignVariables.end()) {
       warnings.push_back("unknown variable " + name + "; did you mean " + nearest(name, known) + '?');
@@ -190,6 +192,21 @@ void read_config(const std::string& path, const OptionSources& sources, Settings
     }
   }
   settings.by_option.merge(from_file.by_option);
+}
+
+/// The drill of ATLAS_TEST_FAULT: the test interface, hence no flag.
+void read_faults(const std::map<std::string, std::string>& environment, ParsedOptions& parsed,
+                 std::vector<std::string>& problems) {
+  const auto found = environment.find(kFaultVariable);
+  if (found == environment.end()) return;
+  auto orders = parse_fault_orders(found->second);
+  if (!orders.ok()) {
+    problems.insert(problems.end(), orders.error().problems.begin(), orders.error().problems.end());
+    return;
+  }
+  parsed.options.faults = *std::move(orders);
+  if (!parsed.options.faults.empty())
+    parsed.warnings.push_back("fault injection is on: " + found->first + '=' + found->second);
 }
 
 bool same_word(std::string_view a, std::string_view b) {
@@ -292,6 +309,7 @@ Result<ParsedOptions, OptionsError> parse_options(const OptionSources& sources) 
       named != sources.environment.end() && !line.config_file)
     line.config_file = named->second;
   if (line.config_file) read_config(*line.config_file, sources, settings, problems);
+  read_faults(sources.environment, parsed, problems);
 
   int exit_code = problems.empty() && wrong_flags_only ? 2 : 1;
   ServeOptions& options = parsed.options;

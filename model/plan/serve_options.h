@@ -9,6 +9,7 @@
 
 #include "model/checkpoint/loader.h"
 #include "model/errors.h"
+#include "model/plan/fault_drill.h"
 #include "model/plan/serve_plan.h"
 
 namespace model {
@@ -50,6 +51,8 @@ struct ServeOptions {
   std::string log_level = "info";
   std::string log_format = "text";
   bool log_requests = false;
+
+  std::vector<FaultOrder> faults;  ///< of ATLAS_TEST_FAULT: steps that fail on purpose
 };
 
 enum class Command { serve, plan, inspect, tokenize, version, help, print_config };

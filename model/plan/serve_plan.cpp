@@ -23,11 +23,6 @@ std::string mib(std::int64_t bytes) {
   return text;
 }
 
-/// Activations and caches: the specification computes in f32, CUDA in bf16.
-gpu::DType activation_dtype(gpu::Backend backend) {
-  return backend == gpu::Backend::cpu ? gpu::DType::f32 : gpu::DType::bf16;
-}
-
 /// A row of a cache or ring: pitches are multiples of 16 bytes.
 std::int64_t row_bytes(std::int64_t cols, std::int64_t element) { return gpu::round_up(cols * element, 16); }
 
@@ -73,7 +68,9 @@ std::int64_t page_bytes(const ModelConfig& config, const ServePlan& plan, std::i
 /// draft overwrites nothing.
 std::int64_t slot_bytes(const ModelConfig& config, const ServePlan& plan, std::int64_t element) {
   const std::int64_t drafts = plan.num_drafts;
-  std::int64_t bytes = std::int64_t{4} * (plan.max_seq_len + plan.pages_per_sequence);  // ids, page table
+  // Ids, page table, and what penalties count.
+  std::int64_t bytes = 2 * row_bytes(plan.max_seq_len, 4) + row_bytes(plan.pages_per_sequence, 4) +
+                       row_bytes(plan.vocab_size, 4) + 2 * 4;
   if (config.gdn) {
     const GdnConfig& gdn = *config.gdn;
     const std::int64_t state = std::int64_t{4} * gdn.num_v_heads * gdn.k_dim * gdn.v_dim;
@@ -97,13 +94,25 @@ std::int64_t slot_bytes(const ModelConfig& config, const ServePlan& plan, std::i
 
 void resolve(const ModelConfig& config, const PlanOptions& options, gpu::Backend backend, ServePlan& plan) {
   const bool cpu = backend == gpu::Backend::cpu;
-  plan.activation = activation_dtype(backend);
+  plan.activation = activation_type(options.dtype, backend);
+  plan.weight_matrices = weight_matrix_type(options.dtype, backend);
   plan.max_seq_len = options.max_seq_len.value_or(std::min(config.max_positions, kDefaultMaxSeqLen));
   plan.max_batch_size = options.max_batch_size.value_or(cpu ? 8 : 64);
   plan.max_prefill_tokens = options.max_prefill_tokens.value_or(cpu ? 512 : 8192);
   plan.num_drafts = options.num_drafts;
   plan.block_size = options.block_size;
   plan.vocab_size = config.vocab_size;
+}
+
+void check_types(const PlanOptions& options, gpu::Backend backend, const ServePlan& plan,
+                 Violations& violations) {
+  const std::string computed = plan.activation == gpu::DType::bf16 ? "bfloat16" : "float32";
+  violations.require(backend == gpu::Backend::cuda || options.dtype != DTypeOption::bfloat16,
+                     "--dtype bfloat16: the CPU backend computes in float32 only");
+  violations.require(options.kv_cache_dtype == DTypeOption::automatic ||
+                         activation_type(options.kv_cache_dtype, gpu::Backend::cuda) == plan.activation,
+                     "--kv-cache-dtype: keys and values are kept in the type of activations; " + computed +
+                         ", or auto, is needed");
 }
 
 void check_options(const ModelConfig& config, const PlanOptions& options, const ServePlan& plan,
@@ -213,7 +222,7 @@ void derive_memory(const ModelConfig& config, const PlanOptions& options, const 
   plan.state_bytes = gpu::Bytes{slot_bytes(config, plan, element)} * plan.num_state_slots;
 
   const std::int64_t weights =
-      options.weight_bytes ? options.weight_bytes->n : 2 * count_weight_elements(config);
+      options.weight_bytes ? options.weight_bytes->n : device_weight_bytes(config, plan.weight_matrices).n;
   const auto share =
       static_cast<std::int64_t>(static_cast<double>(facts.memory_total.n) * options.gpu_memory_utilization);
   const std::int64_t usable = std::min(share, facts.memory_free.n);
@@ -252,11 +261,22 @@ void derive_memory(const ModelConfig& config, const PlanOptions& options, const 
 
 }  // namespace
 
+gpu::DType activation_type(DTypeOption option, gpu::Backend backend) {
+  if (backend == gpu::Backend::cpu || option == DTypeOption::float32) return gpu::DType::f32;
+  return gpu::DType::bf16;
+}
+
+std::optional<gpu::DType> weight_matrix_type(DTypeOption option, gpu::Backend backend) {
+  if (backend == gpu::Backend::cpu) return std::nullopt;
+  return activation_type(option, backend);
+}
+
 Result<ServePlan, LoadError> derive_serve_plan(const ModelConfig& config, const PlanOptions& options,
                                                const gpu::DeviceFacts& facts) {
   ServePlan plan;
   Violations violations;
   resolve(config, options, facts.backend, plan);
+  check_types(options, facts.backend, plan, violations);
   check_options(config, options, plan, violations);
   if (!computable(plan))
     return violations.take();  // nothing can be derived from them; all others are derived and checked too
@@ -273,6 +293,7 @@ std::string to_json(const ServePlan& plan) {
   const auto add = [&](const char* name, std::int64_t value) {
     json += (json.size() == 1 ? "\"" : ", \"") + std::string(name) + "\": " + std::to_string(value);
   };
+  json += "\"activation\": \"" + std::string(gpu::to_string(plan.activation)) + "\"";
   add("max_seq_len", plan.max_seq_len);
   add("max_batch_size", plan.max_batch_size);
   add("max_prefill_tokens", plan.max_prefill_tokens);

@@ -9,25 +9,37 @@
 
 namespace model {
 
+/// --dtype and --kv-cache-dtype. automatic: bfloat16 on CUDA, float32 on the CPU, which is the specification.
+enum class DTypeOption : std::uint8_t { automatic, float32, bfloat16 };
+
+/// Of the forward pass, caches and rings.
+gpu::DType activation_type(DTypeOption option, gpu::Backend backend);
+/// What matrices of weights become on the device: activations' type on CUDA; none on the CPU, which
+/// multiplies every type that files have.
+std::optional<gpu::DType> weight_matrix_type(DTypeOption option, gpu::Backend backend);
+
 /// What the operator set that shapes capacities (the rest of the options does not reach the model).
 struct PlanOptions {
-  std::optional<std::int32_t> max_seq_len;         ///< default min(model, 32768)
-  std::optional<std::int32_t> max_batch_size;      ///< default 8 on the CPU, 64 on CUDA
-  std::optional<std::int32_t> max_prefill_tokens;  ///< default 512 / 8192
+  DTypeOption dtype = DTypeOption::automatic;
+  DTypeOption kv_cache_dtype = DTypeOption::automatic;  ///< as `dtype`
+  std::optional<std::int32_t> max_seq_len;              ///< default min(model, 32768)
+  std::optional<std::int32_t> max_batch_size;           ///< default 8 on the CPU, 64 on CUDA
+  std::optional<std::int32_t> max_prefill_tokens;       ///< default 512 / 8192
   std::int32_t block_size = 16;
   std::optional<std::int64_t> kv_cache_tokens;
   std::optional<std::int32_t> ple_max_tokens;  ///< these three override what is derived, not below its floor
   std::optional<std::int64_t> ple_cache_slots;
   std::optional<std::int32_t> qsa_max_tokens;
   double gpu_memory_utilization = 0.85;
-  std::optional<gpu::Bytes> weight_bytes;  ///< default: the config's weights as bf16
+  std::optional<gpu::Bytes> weight_bytes;  ///< on the device; default: from the config, files' types as bf16
   std::int32_t num_drafts = 0;             ///< 0: speculation off
 };
 
 /// Every capacity, derived. Printed, served as /serve-plan, and the only source of limits.
 struct ServePlan {
-  gpu::DType activation =
-      gpu::DType::f32;  ///< of the forward pass, caches and rings: f32 on the CPU, the specification
+  gpu::DType activation = gpu::DType::f32;  ///< of the forward pass, caches and rings
+  std::optional<gpu::DType>
+      weight_matrices;  ///< what load_weights makes of them; none: as the files have them
   std::int32_t max_seq_len = 0;
   std::int32_t max_batch_size = 0;
   std::int32_t max_prefill_tokens = 0;

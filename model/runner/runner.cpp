@@ -1,6 +1,8 @@
 #include "model/runner/runner.h"
 
 #include <chrono>
+#include <optional>
+#include <utility>
 
 #include "model/layers/decoder.h"
 #include "model/layers/slot_state.h"
@@ -35,6 +37,7 @@ class ModelRunner final : public Runner {
   Result<StepResult, FatalError> step(const StepPlan& plan) override;
   std::uint64_t progress() const override { return stream_->progress(); }
   void set_probe(ForwardProbe* probe) override { probe_ = probe; }
+  void inject_before_step(gpu::InjectedFault fault) override { fault_ = fault; }
   std::vector<std::pair<std::string, std::vector<float>>> read_state(StateSlot slot, Position fed) override {
     return read_slot_state(*stream_, config_, plan_, memory_.layers, slots_[static_cast<std::size_t>(slot)],
                            slot, fed);
@@ -69,6 +72,7 @@ class ModelRunner final : public Runner {
   std::vector<SlotRecord> slots_;
   ForwardProbe* probe_ = nullptr;
   std::optional<std::string> lost_;
+  std::optional<gpu::InjectedFault> fault_;  ///< of the drill: the next step begins with it
 
   // Of the running step; members only to keep their memory.
   std::vector<const Feed*> accepted_;
@@ -79,6 +83,7 @@ class ModelRunner final : public Runner {
 Result<StepResult, FatalError> ModelRunner::step(const StepPlan& plan) {
   if (lost_) return FatalError{*lost_};
   const auto start = std::chrono::steady_clock::now();
+  const std::uint64_t fallbacks = ops_->num_fallbacks();
   StepResult result;
   result.number = plan.number;
   begin(plan.resets);
@@ -106,6 +111,7 @@ Result<StepResult, FatalError> ModelRunner::step(const StepPlan& plan) {
       result.outcomes[accepted_index_[i]].done = StepError{ran.error().what};
     }
   }
+  result.stats.num_fallbacks = ops_->num_fallbacks() - fallbacks;
   result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }
@@ -138,6 +144,7 @@ void ModelRunner::accept(const StepPlan& plan, StepResult& result) {
 }
 
 gpu::Status ModelRunner::run(const StepPlan& plan) {
+  if (fault_) RETURN_IF_ERROR(stream_->inject(*std::exchange(fault_, std::nullopt), "injected fault"));
   RETURN_IF_ERROR(reset(plan.resets));
   memory_.step.rewind({});
   gpu::Status ran = accepted_.empty() ? gpu::Status(gpu::Done{}) : run_feeds();

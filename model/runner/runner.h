@@ -35,6 +35,9 @@ class Runner : public StepExecutor {
   virtual std::vector<std::pair<std::string, std::vector<float>>> read_state(StateSlot slot,
                                                                              Position fed) = 0;
 
+  /// Drill: the next step begins with this fault, on the stream, after its plan was looked at.
+  virtual void inject_before_step(gpu::InjectedFault fault) = 0;
+
   /// The most that any step has taken of the arena. Equals the plan's arena_bytes once a step has sampled:
   /// steps take at capacity.
   virtual gpu::Bytes arena_high_water() const = 0;

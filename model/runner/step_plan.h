@@ -91,6 +91,7 @@ struct StepStats {
   double seconds = 0.0;
   std::int32_t prefill_rows = 0;
   std::int32_t decode_rows = 0;
+  std::uint64_t num_fallbacks = 0;  ///< products of this step that took a slower path (Ops::num_fallbacks)
 };
 struct StepResult {
   StepNumber number = 0;

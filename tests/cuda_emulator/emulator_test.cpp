@@ -305,6 +305,44 @@ TEST(Memory, AnAccessBehindAnAllocationKillsTheContext) {
   EXPECT_EXIT(run(), ::testing::ExitedWithCode(3), "write_past.*illegal memory access");
 }
 
+struct View {
+  int rows;
+  const int* base;
+};
+__global__ void read_first(View view, int* out) { *out = *view.base; }
+
+TEST(Launch, AnArgumentWithAHostAddressEndsTheProcessWithAReport) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::vector<int> host(4, 5);
+  Device<int> there(host), out(std::vector<int>(1, 0));
+  EXPECT_DEATH((void)start(1, 1, 0, read_first, View{1, host.data()}, out.base()),
+               "read_first.*byte 8 of an argument of 16 holds the host's address");
+  ASSERT_EQ(start(1, 1, 0, read_first, View{1, there.base()}, out.base()), cudaSuccess);
+  EXPECT_EQ(out.values(), std::vector<int>{5});
+}
+
+__global__ void read_unwritten(unsigned* out) {
+  __shared__ unsigned values[2];
+  const auto* const dynamic = reinterpret_cast<const unsigned*>(kernels::cuda::dynamic_shared());
+  out[0] = values[0];
+  out[1] = dynamic[3];
+  values[0] = values[1] = 7;
+}
+
+TEST(Memory, IsPoisonedUntilItIsWritten) {
+  unsigned* fresh = nullptr;
+  ASSERT_EQ(cudaMalloc(&fresh, 2 * sizeof(unsigned)), cudaSuccess);
+  unsigned host[2] = {};
+  ASSERT_EQ(cudaMemcpy(host, fresh, sizeof(host), cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_EQ(host[0], 0xFFFFFFFFU);
+  EXPECT_EQ(cudaFree(fresh), cudaSuccess);
+  for (int launch = 0; launch < 2; ++launch) {
+    Device<unsigned> out(std::vector<unsigned>(2, 0));
+    ASSERT_EQ(start(1, 1, 16, read_unwritten, out.base()), cudaSuccess);
+    EXPECT_EQ(out.values(), std::vector<unsigned>(2, 0xFFFFFFFFU));
+  }
+}
+
 TEST(Memory, CopiesOutOfRangeAreInvalid) {
   Device<int> values(std::vector<int>(64, 0));
   int host[65] = {};

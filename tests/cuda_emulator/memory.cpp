@@ -109,4 +109,24 @@ bool free_pinned(void* base) {
 bool in_device_memory(const void* base, std::size_t size) { return holds(memory().device, base, size); }
 bool in_pinned_memory(const void* base, std::size_t size) { return holds(memory().pinned, base, size); }
 
+bool is_host_address(std::uintptr_t address) {
+  constexpr std::uintptr_t kLowest = std::uintptr_t{1} << 32, kEnd = std::uintptr_t{1} << 47;
+  if (address < kLowest || address >= kEnd) return false;
+  // The guards of an allocation count as its own: one past the end is a fine pointer.
+  for (const auto* all : {&memory().device, &memory().pinned}) {
+    auto next = all->upper_bound(address);
+    for (int step = 0; step < 2; ++step) {
+      if (next != all->end()) {
+        const auto mapping = reinterpret_cast<std::uintptr_t>(next->second.mapping);
+        if (address - mapping < next->second.mapped) return false;
+      }
+      if (next == all->begin()) break;
+      --next;
+    }
+  }
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  unsigned char resident = 0;
+  return mincore(reinterpret_cast<void*>(address / page * page), 1, &resident) == 0;
+}
+
 }  // namespace cuda_emulator

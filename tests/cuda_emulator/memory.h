@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace cuda_emulator {
 
@@ -19,5 +20,7 @@ bool free_pinned(void* base);
 /// True when all of [base, base + size) lies in one allocation on the device.
 bool in_device_memory(const void* base, std::size_t size);
 bool in_pinned_memory(const void* base, std::size_t size);
+/// True for an address at which this process has memory that is neither the device's nor pinned.
+bool is_host_address(std::uintptr_t address);
 
 }  // namespace cuda_emulator

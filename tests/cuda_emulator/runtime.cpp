@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -150,6 +151,18 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, std::fu
                    return run_grid(run);
                  });
   });
+}
+
+void check_argument(const void* kernel, const void* argument, std::size_t size) {
+  const std::lock_guard lock(context().mutex);
+  for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= size; at += sizeof(std::uintptr_t)) {
+    std::uintptr_t word = 0;
+    std::memcpy(&word, static_cast<const std::byte*>(argument) + at, sizeof(word));
+    if (!is_host_address(word)) continue;
+    std::fprintf(stderr, "cuda emulator: %s: byte %zu of an argument of %zu holds the host's address %p\n",
+                 kernel_name(kernel).c_str(), at, size, reinterpret_cast<void*>(word));
+    std::abort();
+  }
 }
 
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> work) {

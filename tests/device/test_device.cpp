@@ -6,6 +6,10 @@
 
 namespace kernels::testing {
 
+namespace {
+const char* named_module() { return std::getenv("ATLAS_DEVICE_MODULE"); }
+}  // namespace
+
 struct TestDeviceMaker {
   std::unique_ptr<TestDevice> device;
   std::string why_not;
@@ -13,7 +17,7 @@ struct TestDeviceMaker {
   TestDeviceMaker() { make(); }
 
   void make() {
-    const char* const named = std::getenv("ATLAS_DEVICE_MODULE");
+    const char* const named = named_module();
     const std::filesystem::path file = named != nullptr ? std::filesystem::path(named) : cuda_module_path();
     auto made = std::make_unique<TestDevice>();
     auto module = load_backend_module(file);
@@ -49,6 +53,7 @@ TestDeviceMaker& maker() {
 
 TestDevice* TestDevice::get() { return maker().device.get(); }
 const std::string& TestDevice::why_not() { return maker().why_not; }
+bool TestDevice::is_required() { return named_module() != nullptr; }
 std::vector<std::string> TestDevice::take_warnings() { return std::exchange(warnings_, {}); }
 
 OnDevice::OnDevice(const void* host, std::size_t bytes) : bytes_(bytes) {

@@ -22,6 +22,8 @@ class TestDevice {
   /// test lost is lost for all, so tests of loss run in processes of their own (gtest death tests).
   static TestDevice* get();
   static const std::string& why_not();
+  /// A module was named: then its absence is a failure and no reason to skip.
+  static bool is_required();
 
   gpu::Device& device() { return *device_; }
   gpu::Stream& stream() { return *stream_; }
@@ -47,9 +49,12 @@ class TestDevice {
 };
 
 /// First line of every device test.
-#define REQUIRE_DEVICE()                                \
-  if (::kernels::testing::TestDevice::get() == nullptr) \
-  GTEST_SKIP() << ::kernels::testing::TestDevice::why_not()
+#define REQUIRE_DEVICE()                                                                                    \
+  if (::kernels::testing::TestDevice::get() == nullptr) {                                                   \
+    if (::kernels::testing::TestDevice::is_required()) FAIL() << ::kernels::testing::TestDevice::why_not(); \
+    GTEST_SKIP() << ::kernels::testing::TestDevice::why_not();                                              \
+  }                                                                                                         \
+  static_assert(true, "a semicolon follows")
 
 /// Device memory with the bytes of `host`, given back when it goes.
 class OnDevice {

@@ -16,13 +16,14 @@ ROOT = Path(__file__).resolve().parents[2]
 MINI = ROOT / "conf/models/atlas-mini"
 TINY = ROOT / "tests/fixtures/tiny-qwen4_exp"
 BINARY = Path(os.environ.get("ATLAS_BINARY", ROOT / "build/release/atlas"))
+BACKEND_MODULES = Path(os.environ.get("ATLAS_BACKEND_MODULES", ROOT / "build/release/tests/backend_modules"))
 
 
 class Atlas:
     """One process of `atlas serve`. Waiting is on its output or its health, always bounded."""
 
-    def __init__(self, *flags, model=MINI, env=None, wait="ready"):
-        argv = [str(BINARY), "serve", str(model), "--port=0", *flags]
+    def __init__(self, *flags, model=MINI, env=None, wait="ready", binary=BINARY):
+        argv = [str(binary), "serve", str(model), "--port=0", *flags]
         self.lines, self._new_line = [], threading.Condition()
         self.popen = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                       env={**os.environ, **(env or {})}, text=True, errors="replace")

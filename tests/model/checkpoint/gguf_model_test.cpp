@@ -29,7 +29,7 @@ struct LoadedModel {
   std::vector<std::string> problems, notices;
 };
 
-std::unique_ptr<LoadedModel> load(const fs::path& path) {
+std::unique_ptr<LoadedModel> load(const fs::path& path, std::optional<gpu::DType> matrices = std::nullopt) {
   auto loaded = std::make_unique<LoadedModel>();
   auto folder = open_model_folder(path);
   if (!folder.ok()) {
@@ -39,8 +39,8 @@ std::unique_ptr<LoadedModel> load(const fs::path& path) {
   loaded->folder = *std::move(folder);
   LoadProgress progress;
   progress.notice = [&](std::string_view line) { loaded->notices.emplace_back(line); };
-  auto weights =
-      load_weights(loaded->folder, LoadFormat::automatic, *loaded->device, *loaded->stream, progress);
+  auto weights = load_weights(loaded->folder, LoadFormat::automatic, *loaded->device, *loaded->stream,
+                              progress, matrices);
   if (weights.ok()) {
     loaded->weights = *std::move(weights);
   } else {
@@ -70,6 +70,26 @@ double difference(const std::vector<float>& a, const std::vector<float>& b) {
     scale = std::max(scale, std::abs(static_cast<double>(b[i])));
   }
   return most / scale;
+}
+
+/// A device whose matrices are of one floating type.
+TEST(GgufModel, HalfPrecisionFilesServeEveryDeviceAndQuantisedOnesAreRefusedByType) {
+  for (const char* name : {"tiny-llama-f16.gguf", "tiny-llama-bf16.gguf"}) {
+    const auto stored = load(kGguf / name);
+    const auto loaded = load(kGguf / name, gpu::DType::f32);
+    ASSERT_THAT(loaded->problems, ElementsAre());
+    EXPECT_EQ(loaded->weights.head.matrix.dtype, gpu::DType::f32);
+    EXPECT_EQ(values(loaded->weights.head), values(stored->weights.head));
+  }
+  const auto refused = load(kGguf / "tiny-llama-q4_0.gguf", gpu::DType::bf16);
+  EXPECT_THAT(refused->problems,
+              ElementsAre("--backend cuda: tiny-llama-q4_0.gguf holds q4_0 weights, which run on the CPU "
+                          "backend only (--backend cpu)"));
+  const auto folder = open_model_folder(kGguf / "tiny-llama-q4_0.gguf");
+  const auto told = device_weight_bytes(*folder, LoadFormat::automatic, gpu::DType::bf16);
+  ASSERT_FALSE(told.ok()) << "known before anything is loaded";
+  EXPECT_EQ(told.error().problems, refused->problems);
+  EXPECT_TRUE(device_weight_bytes(*folder, LoadFormat::automatic, std::nullopt).ok());
 }
 
 TEST(GgufModel, EveryFormatDecodesBitForBitAsTheReferenceDoes) {

@@ -23,7 +23,8 @@ struct Loaded {
   std::vector<std::string> problems;
 };
 
-inline std::unique_ptr<Loaded> load(const fs::path& path, LoadFormat format = LoadFormat::automatic) {
+inline std::unique_ptr<Loaded> load(const fs::path& path, LoadFormat format = LoadFormat::automatic,
+                                    std::optional<gpu::DType> matrices = std::nullopt) {
   auto loaded = std::make_unique<Loaded>();
   auto folder = open_model_folder(path);
   if (!folder.ok()) {
@@ -33,7 +34,7 @@ inline std::unique_ptr<Loaded> load(const fs::path& path, LoadFormat format = Lo
   loaded->folder = std::move(folder).value();
   const LoadProgress progress{[&](double fraction) { loaded->fractions.push_back(fraction); },
                               [&](std::string_view line) { loaded->notices.emplace_back(line); }};
-  auto weights = load_weights(loaded->folder, format, *loaded->device, *loaded->stream, progress);
+  auto weights = load_weights(loaded->folder, format, *loaded->device, *loaded->stream, progress, matrices);
   if (weights.ok()) {
     loaded->weights = std::move(weights).value();
   } else {

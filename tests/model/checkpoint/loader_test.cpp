@@ -36,6 +36,81 @@ TEST(Loader, TellsThePlanWhatTheFilesHold) {
   EXPECT_EQ(checkpoint_bytes(kFixtures / "mini" / "none"), std::nullopt);
 }
 
+std::vector<float> rounded(std::vector<float> values) {
+  for (float& value : values)
+    value = std::bit_cast<float>(static_cast<std::uint32_t>(narrow_to_bf16(value).bits) << 16);
+  return values;
+}
+
+/// Fused, sharded and cut tensors among them: qwen3_next cuts its projections out of grouped ones.
+TEST(Loader, MatricesBecomeTheTypeThatIsAskedForAndVectorsStayFloat) {
+  for (const char* name : {"tiny-qwen4_exp", "tiny-qwen4_exp-bf16", "tiny-qwen3_next", "tiny-llama"}) {
+    SCOPED_TRACE(name);
+    const auto stored = load(kFixtures / name);
+    for (const gpu::DType type : {gpu::DType::bf16, gpu::DType::f32}) {
+      const auto loaded = load(kFixtures / name, LoadFormat::automatic, type);
+      ASSERT_THAT(loaded->problems, ElementsAre());
+      const auto expect_converted = [&](const Weight& got, const Weight& as_stored) {
+        EXPECT_EQ(got.matrix.dtype, type);
+        const auto want = values(as_stored);
+        EXPECT_EQ(values(got), type == gpu::DType::bf16 ? rounded(want) : want);
+      };
+      expect_converted(loaded->weights.embedding, stored->weights.embedding);
+      expect_converted(loaded->weights.head, stored->weights.head);
+      for (std::size_t i = 0; i < loaded->weights.layers.size(); ++i) {
+        const LayerWeights &layer = loaded->weights.layers[i], &want = stored->weights.layers[i];
+        if (layer.input_norm.base != nullptr) {
+          EXPECT_EQ(values(layer.input_norm), values(want.input_norm));
+        }
+        if (layer.gdn) {
+          expect_converted(layer.gdn->qkv, want.gdn->qkv);
+          EXPECT_EQ(values(layer.gdn->a_log), values(want.gdn->a_log));
+          EXPECT_EQ(values(layer.gdn->conv), values(want.gdn->conv));
+        }
+        if (layer.moe) expect_converted(layer.moe->gate_up, want.moe->gate_up);
+        if (layer.ple) expect_converted(layer.ple->table, want.ple->table);
+      }
+    }
+  }
+}
+
+/// Allocates as another device does, and adds up.
+class CountingDevice final : public gpu::Device {
+ public:
+  gpu::DeviceFacts facts() const override { return inner_->facts(); }
+  gpu::Result<gpu::Buffer, gpu::DeviceError> allocate(gpu::Bytes size, const char* what) override {
+    taken += size;
+    return inner_->allocate(size, what);
+  }
+  gpu::Result<std::unique_ptr<gpu::Stream>, gpu::DeviceError> create_stream() override {
+    return inner_->create_stream();
+  }
+  gpu::Bytes taken;
+
+ private:
+  void free(std::byte*, gpu::Bytes) noexcept override {}  // buffers are the inner device's
+  std::unique_ptr<gpu::Device> inner_ = gpu::make_host_device(1);
+};
+
+TEST(Loader, TellsThePlanWhatTheDeviceWillHold) {
+  for (const char* name : {"tiny-qwen4_exp", "tiny-qwen3_5_moe", "tiny-llama"}) {
+    const auto folder = open_model_folder(kFixtures / name);
+    for (const LoadFormat format : {LoadFormat::automatic, LoadFormat::dummy}) {
+      for (const gpu::DType type : {gpu::DType::bf16, gpu::DType::f32}) {
+        CountingDevice device;
+        const auto stream = *device.create_stream();
+        const auto weights = load_weights(*folder, format, device, *stream, {}, type);
+        ASSERT_TRUE(weights.ok());
+        const auto told = device_weight_bytes(*folder, format, type);
+        ASSERT_TRUE(told.ok() && told->has_value());
+        EXPECT_LE((**told).n, device.taken.n) << name;
+        EXPECT_GE((**told).n, device.taken.n - 256 * 400) << name << ": each weight lies on 256 bytes";
+      }
+    }
+    EXPECT_EQ(*device_weight_bytes(*folder, LoadFormat::automatic, std::nullopt), checkpoint_bytes(*folder));
+  }
+}
+
 TEST(Loader, ReadsTheGenerationDefaultsBesideTheConfig) {
   const auto folder = open_model_folder(kMini);
   ASSERT_TRUE(folder.ok());

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -43,6 +44,25 @@ TEST(Widen, NarrowingTakesTheNearestAndTiesToEven) {
   EXPECT_EQ(narrow_to_bf16(1.0F + 3.0F / 256).bits, 0x3F82);  // halfway, even above
   EXPECT_EQ(narrow_to_bf16(1.0F + 1.1F / 256).bits, 0x3F81);
   EXPECT_EQ(narrow_to_bf16(-0.0F).bits, 0x8000);
+  EXPECT_EQ(narrow_to_bf16(3.4e38F).bits, 0x7F80);  // nearer to the next power than to the largest bf16
+}
+
+TEST(Widen, NotANumberStaysOneWhenItIsNarrowed) {
+  for (const std::uint32_t bits : {0x7F800001U, 0x7FFFFFFFU, 0xFFFFFFFFU, 0xFF800001U}) {
+    const std::uint16_t narrow = narrow_to_bf16(std::bit_cast<float>(bits)).bits;
+    EXPECT_GT(narrow & 0x7FFFU, 0x7F80U) << bits;
+  }
+}
+
+TEST(Widen, ConvertedNumbersAreThoseOfTheDeviceByteForByte) {
+  const std::uint16_t halves[] = {0x3C00, 0x3555, 0xC000};  // 1, a third, -2
+  const auto* from = reinterpret_cast<const std::byte*>(halves);
+  const auto narrow = converted(from, gpu::DType::f16, 3, gpu::DType::bf16);
+  ASSERT_EQ(narrow.size(), 6U);
+  const auto back = widen(narrow.data(), gpu::DType::bf16, 3);
+  EXPECT_EQ(back, (std::vector<float>{1.0F, 0.333984375F, -2.0F}));
+  const auto wide = converted(from, gpu::DType::f16, 3, gpu::DType::f32);
+  EXPECT_EQ(widen(wide.data(), gpu::DType::f32, 3), widen(from, gpu::DType::f16, 3));
 }
 
 }  // namespace

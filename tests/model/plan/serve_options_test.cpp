@@ -141,6 +141,22 @@ TEST(ServeOptions, WarnOfUnknownVariablesAndNameTheNearest) {
   EXPECT_NE(parsed->warnings[0].find("ATLAS_PORT"), std::string::npos);
 }
 
+TEST(ServeOptions, ReadTheFaultDrillAndWarnThatItIsOn) {
+  const auto parsed = parse({"serve"}, {{"ATLAS_TEST_FAULT", "step_error@step=2"}});
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(parsed->options.faults, (std::vector{FaultOrder{gpu::InjectedFault::refused_launch, 2}}));
+  EXPECT_EQ(parsed->warnings,
+            std::vector<std::string>{"fault injection is on: ATLAS_TEST_FAULT=step_error@step=2"});
+  EXPECT_TRUE(parse({"serve"}, {{"ATLAS_TEST_FAULT", ""}})->warnings.empty());
+}
+
+TEST(ServeOptions, RefuseADrillThatCannotBeDoneBesideEverythingElse) {
+  const auto parsed = parse({"serve", "--port=x"}, {{"ATLAS_TEST_FAULT", "hang,sticky@step=x"}});
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_EQ(parsed.error().exit_code, 1);
+  EXPECT_EQ(parsed.error().problems.size(), 3U);
+}
+
 TEST(ServeOptions, SayWhereInAFileSomethingIsWrong) {
   const auto unknown = parse({"serve", "--config=c"}, {}, {{"c", "port = 1\nmax-seqlen = 5\n"}});
   ASSERT_FALSE(unknown.ok());

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/cache/kv_layout.h"
+#include "model/checkpoint/weight_map.h"
 
 namespace model {
 namespace {
@@ -26,7 +27,7 @@ ModelConfig fixture(const std::string& name) { return config_in(std::string(ATLA
 ModelConfig tiny_llama() { return fixture("tiny-llama"); }
 
 gpu::DeviceFacts device(gpu::Backend backend, std::int64_t bytes = 64 * kGib) {
-  return {backend, "test", gpu::Bytes{bytes}, gpu::Bytes{bytes}, 2};
+  return {backend, "test", gpu::Bytes{bytes}, gpu::Bytes{bytes}, 2, 0, {}};
 }
 PlanOptions options(std::int32_t max_prefill_tokens, std::int32_t max_batch_size,
                     std::int32_t num_drafts = 0) {
@@ -35,6 +36,10 @@ PlanOptions options(std::int32_t max_prefill_tokens, std::int32_t max_batch_size
   options.max_batch_size = max_batch_size;
   options.num_drafts = num_drafts;
   return options;
+}
+/// Ids, page table, and of the penalties: how often each token came, which ids came, how many of either.
+std::int64_t tables_of_a_slot(std::int64_t max_seq_len, std::int64_t pages, std::int64_t vocab) {
+  return 4 * (max_seq_len + pages + vocab + max_seq_len + 2);
 }
 ServePlan plan(const ModelConfig& config, const PlanOptions& options, const gpu::DeviceFacts& facts) {
   auto result = derive_serve_plan(config, options, facts);
@@ -123,9 +128,50 @@ TEST(ServePlan, BytesAreThoseOfTheModel) {
   const std::int64_t gdn = 6 * (4 * 8 * 32 * 32 + 3 * 512 * 4);
   const std::int64_t index_ring = 2 * 4 * 32 * 4;
   const std::int64_t ple = 9 * 4 * 256 * 4;
-  const std::int64_t ids = 4 * (8192 + 512);
-  EXPECT_EQ(derived.state_bytes.n, 8 * (gdn + index_ring + ple + ids));
-  EXPECT_EQ(plan(mini(), options(512, 8), device(gpu::Backend::cuda)).kv_bytes.n * 2, derived.kv_bytes.n);
+  EXPECT_EQ(derived.state_bytes.n, 8 * (gdn + index_ring + ple + tables_of_a_slot(8192, 512, 4096)));
+}
+
+TEST(ServePlan, CudaComputesInBfloat16UnlessFloat32IsAskedFor) {
+  const auto cpu = device(gpu::Backend::cpu), cuda = device(gpu::Backend::cuda);
+  PlanOptions asked = options(512, 8);
+  EXPECT_EQ(plan(mini(), asked, cpu).activation, gpu::DType::f32);
+  EXPECT_EQ(plan(mini(), asked, cpu).weight_matrices, std::nullopt);
+  const ServePlan narrow = plan(mini(), asked, cuda);
+  EXPECT_EQ(narrow.activation, gpu::DType::bf16);
+  EXPECT_EQ(narrow.weight_matrices, gpu::DType::bf16);
+  for (const DTypeOption same : {DTypeOption::bfloat16, DTypeOption::automatic}) {
+    asked.dtype = asked.kv_cache_dtype = same;
+    EXPECT_EQ(plan(mini(), asked, cuda).activation, gpu::DType::bf16);
+  }
+  asked.dtype = asked.kv_cache_dtype = DTypeOption::float32;
+  const ServePlan wide = plan(mini(), asked, cuda);
+  EXPECT_EQ(wide.activation, gpu::DType::f32);
+  EXPECT_EQ(wide.weight_matrices, gpu::DType::f32);
+  EXPECT_EQ(wide.kv_bytes.n, 2 * narrow.kv_bytes.n);
+  EXPECT_EQ(plan(mini(), asked, cpu).activation, gpu::DType::f32);
+}
+
+TEST(ServePlan, TypesThatABackendDoesNotComputeInAreViolations) {
+  PlanOptions asked = options(512, 8);
+  asked.dtype = DTypeOption::bfloat16;
+  const auto on_cpu = derive_serve_plan(mini(), asked, device(gpu::Backend::cpu));
+  ASSERT_FALSE(on_cpu.ok());
+  EXPECT_THAT(on_cpu.error().problems,
+              ElementsAre("--dtype bfloat16: the CPU backend computes in float32 only"));
+  asked.kv_cache_dtype = DTypeOption::float32;
+  const auto on_cuda = derive_serve_plan(mini(), asked, device(gpu::Backend::cuda));
+  ASSERT_FALSE(on_cuda.ok());
+  EXPECT_THAT(on_cuda.error().problems,
+              ElementsAre(AllOf(HasSubstr("--kv-cache-dtype"), HasSubstr("bfloat16, or auto"))));
+}
+
+/// 11461000 parameters or so, of which some thousands are vectors, f32 on every device.
+TEST(ServePlan, WeightsWithoutFilesAreCountedInTheTypeThatTheDeviceHolds) {
+  const std::int64_t stored = device_weight_bytes(mini(), std::nullopt).n;
+  EXPECT_EQ(device_weight_bytes(mini(), gpu::DType::bf16).n, stored);
+  const std::int64_t wide = device_weight_bytes(mini(), gpu::DType::f32).n;
+  EXPECT_GT(wide, stored * 19 / 10);
+  EXPECT_LT(wide, stored * 2);
 }
 
 /// Three recurrent layers without n-grams, one dense attention without an index.
@@ -134,19 +180,20 @@ TEST(ServePlan, BytesOfAHybridModelWithoutStreams) {
     const ServePlan derived = plan(fixture(name), options(512, 8), device(gpu::Backend::cpu));
     EXPECT_EQ(derived.kv_bytes.n, 2 * 16 * (2 * 16) * 4 * std::int64_t{derived.num_pages}) << name;
     const std::int64_t gdn = 3 * (4 * 4 * 16 * 16 + 3 * 128 * 4);
-    EXPECT_EQ(derived.state_bytes.n, 8 * (gdn + 4 * (1024 + 64))) << name;
+    EXPECT_EQ(derived.state_bytes.n, 8 * (gdn + tables_of_a_slot(1024, 64, derived.vocab_size))) << name;
   }
 }
 
-/// What the plan counts is what the runner takes, but for the tables that are no layer's.
+/// What the plan counts is what the runner takes.
 TEST(ServePlan, CountsTheBytesThatTheLayersTakeInEveryFamily) {
   for (const char* name : {"tiny-llama", "tiny-qwen3", "tiny-qwen3_moe", "tiny-qwen3_next", "tiny-qwen3_5",
                            "tiny-qwen3_5_moe", "tiny-qwen4_exp"}) {
     const ModelConfig config = fixture(name);
     const ServePlan derived = plan(config, options(512, 8), device(gpu::Backend::cpu));
     EXPECT_EQ(derived.kv_bytes, page_memory_bytes(config, derived)) << name;
-    const std::int64_t ids = 8 * 4 * (std::int64_t{derived.max_seq_len} + derived.pages_per_sequence);
-    EXPECT_EQ(derived.state_bytes.n - ids, slot_memory_bytes(config, derived).n) << name;
+    const std::int64_t tables =
+        8 * tables_of_a_slot(derived.max_seq_len, derived.pages_per_sequence, derived.vocab_size);
+    EXPECT_EQ(derived.state_bytes.n, slot_memory_bytes(config, derived).n + tables) << name;
   }
 }
 
@@ -277,7 +324,8 @@ TEST(ServePlan, IsPrintedUnderItsFieldNames) {
   EXPECT_EQ(json["sparse_selection_bound"], 131);
   EXPECT_EQ(json["kv_bytes"], derived.kv_bytes.n);
   EXPECT_EQ(json["prompt_logits_rows"], 64);
-  EXPECT_EQ(json.size(), 21U);
+  EXPECT_EQ(json["activation"], "f32");
+  EXPECT_EQ(json.size(), 22U);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ double logits_distance(const std::string& gguf, const std::string& folder, const
   ModelRig rig(fixture("gguf/" + gguf), options());
   ExpectedFile expected(fixture(folder) + "/expected.safetensors");
   const auto ids = expected.ints(prompt + ".input_ids");
-  Recorder seen;
+  Recorder seen(rig);
   rig.runner->set_probe(&seen);
   rig.run(rig.feed(0, Form::prefill, 0, ids, 0), {rig.begin(0)});
   rig.runner->set_probe(nullptr);

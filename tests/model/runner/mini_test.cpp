@@ -1,56 +1,22 @@
-#include <gtest/gtest.h>
-#include <simdjson.h>
-
 #include "expected_file.h"
-#include "model_rig.h"
+#include "mini_cases.h"
 
 namespace model {
 namespace {
 
 using testing::ExpectedFile;
 using testing::fixture;
+using testing::load_mini;
+using testing::MiniCase;
 using testing::ModelRig;
+using testing::read_cases;
 using testing::Recorder;
 using testing::relative_difference;
-using testing::RigOptions;
-
-struct Case {
-  std::string name;
-  std::vector<TokenId> prompt, tokens;
-  std::int64_t logits_first_position = -1;
-};
-
-std::vector<Case> read_cases(const std::string& path) {
-  std::vector<Case> cases;
-  simdjson::dom::parser parser;
-  simdjson::dom::element document;
-  EXPECT_EQ(parser.load(path).get(document), simdjson::SUCCESS) << path;
-  for (const simdjson::dom::element one : document["cases"].get_array()) {
-    Case read;
-    std::string_view name;
-    if (one["name"].get(name) == simdjson::SUCCESS) read.name = name;
-    for (const auto id : one["prompt_ids"].get_array())
-      read.prompt.push_back(static_cast<TokenId>(id.get_int64()));
-    for (const auto id : one["tokens"].get_array())
-      read.tokens.push_back(static_cast<TokenId>(id.get_int64()));
-    std::int64_t first = -1;
-    if (one["logits_first_position"].get(first) == simdjson::SUCCESS) read.logits_first_position = first;
-    cases.push_back(std::move(read));
-  }
-  return cases;
-}
-
-ModelRig load_mini() {
-  RigOptions options;
-  options.max_prefill_tokens = 512;
-  options.max_seq_len = 2560;
-  return {std::string(ATLAS_MODELS) + "/atlas-mini", options};
-}
 
 TEST(Mini, EveryExpectedCaseGivesTheSameTokens) {
   ModelRig rig = load_mini();
   int cases = 0;
-  for (const Case& one : read_cases(fixture("mini/expected.json"))) {
+  for (const MiniCase& one : read_cases(fixture("mini/expected.json"))) {
     EXPECT_EQ(rig.generate(0, one.prompt, one.tokens.size()), one.tokens) << one.name;
     ++cases;
   }
@@ -59,17 +25,17 @@ TEST(Mini, EveryExpectedCaseGivesTheSameTokens) {
 
 TEST(Mini, EndlessRepetitionGivesTheSameTokens) {
   ModelRig rig = load_mini();
-  for (const Case& one : read_cases(fixture("mini/forever.json")))
+  for (const MiniCase& one : read_cases(fixture("mini/forever.json")))
     EXPECT_EQ(rig.generate(0, one.prompt, one.tokens.size()), one.tokens);
 }
 
 TEST(Mini, LogitsMatchTheReference) {
   ModelRig rig = load_mini();
   ExpectedFile expected(fixture("mini") + "/expected.safetensors");
-  for (const Case& one : read_cases(fixture("mini/expected.json"))) {
+  for (const MiniCase& one : read_cases(fixture("mini/expected.json"))) {
     const std::string key = one.name + ".logits";
     if (!expected.has(key)) continue;
-    Recorder seen;
+    Recorder seen(rig);
     rig.runner->set_probe(&seen);
     // The reference's rows begin a few positions before the prompt's end and go on over the answer.
     const auto first = static_cast<std::int32_t>(one.logits_first_position);

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "model/checkpoint/loader.h"
+#include "model/checkpoint/widen.h"
 #include "model/runner/runner.h"
+#include "tests/fixture_path.h"
 
 namespace model::testing {
 
@@ -19,11 +21,17 @@ namespace model::testing {
 /// memory may be.
 class PoisonedDevice final : public gpu::Device {
  public:
-  explicit PoisonedDevice(std::shared_ptr<gpu::Device> inner) : inner_(std::move(inner)) {}
+  explicit PoisonedDevice(std::shared_ptr<gpu::Device> inner)
+      : inner_(std::move(inner)), stream_(*inner_->create_stream()), poison_(1 << 24, std::byte{0xFF}) {}
   gpu::DeviceFacts facts() const override { return inner_->facts(); }
   gpu::Result<gpu::Buffer, gpu::DeviceError> allocate(gpu::Bytes size, const char* what) override {
     auto buffer = inner_->allocate(size, what);
-    if (buffer.ok() && size.n > 0) std::memset(buffer->base(), 0xFF, static_cast<std::size_t>(size.n));
+    if (!buffer.ok()) return buffer;
+    for (std::int64_t at = 0; at < size.n; at += std::ssize(poison_)) {
+      const gpu::Bytes part{std::min(size.n - at, std::int64_t{std::ssize(poison_)})};
+      RETURN_IF_ERROR(stream_->copy_to_device(buffer->base() + at, poison_.data(), part, "poison"));
+    }
+    RETURN_IF_ERROR(stream_->synchronize());
     return buffer;
   }
   gpu::Result<std::unique_ptr<gpu::Stream>, gpu::DeviceError> create_stream() override {
@@ -33,6 +41,8 @@ class PoisonedDevice final : public gpu::Device {
  private:
   void free(std::byte*, gpu::Bytes) noexcept override {}  // buffers are the inner device's
   std::shared_ptr<gpu::Device> inner_;
+  std::unique_ptr<gpu::Stream> stream_;
+  std::vector<std::byte> poison_;
 };
 
 /// A stream that fails one operation: the `countdown`-th from now.
@@ -82,6 +92,13 @@ class FailingStream final : public gpu::HostStream {
   gpu::DeviceError::Kind kind_ = gpu::DeviceError::Kind::refused;
 };
 
+/// What a rig computes with.
+struct RigBackend {
+  std::shared_ptr<gpu::Device> device;
+  std::unique_ptr<gpu::Stream> stream;
+  std::unique_ptr<kernels::Ops> ops;
+};
+
 struct RigOptions {
   std::int32_t max_batch_size = 8;
   std::int32_t max_prefill_tokens = 256;
@@ -89,6 +106,8 @@ struct RigOptions {
   int num_workers = 2;
   bool poisoned = false;
   LoadFormat format = LoadFormat::automatic;
+  std::function<RigBackend()> backend;  ///< none: the host, with a stream that can be made to fail
+  DTypeOption dtype = DTypeOption::automatic;
 };
 
 /// A runner over a checkpoint, and feeds for it. Pages are granted in a scattered order, so that a row in the
@@ -99,23 +118,22 @@ class ModelRig {
     auto opened = open_model_folder(folder);
     require(opened);
     config = opened->config;
-    std::shared_ptr<gpu::Device> device = gpu::make_host_device(options.num_workers);
-    auto created = device->create_stream();
-    EXPECT_TRUE(created.ok());
-    auto failing = std::make_unique<FailingStream>(*std::move(created));
-    stream = failing.get();
-    auto weights = load_weights(*opened, options.format, *device, *stream, {});
-    require(weights);
+    RigBackend backend = options.backend ? options.backend() : on_host(options.num_workers);
+    runner_stream = backend.stream.get();
 
     PlanOptions plan_options;
+    plan_options.dtype = options.dtype;
     plan_options.max_seq_len = options.max_seq_len;
     plan_options.max_batch_size = options.max_batch_size;
     plan_options.max_prefill_tokens = options.max_prefill_tokens;
-    auto derived = derive_serve_plan(config, plan_options, device->facts());
+    auto derived = derive_serve_plan(config, plan_options, backend.device->facts());
     require(derived);
     plan = *derived;
-    if (options.poisoned) device = std::make_shared<PoisonedDevice>(device);
-    auto made = Runner::create(device, std::move(failing), kernels::make_cpu_ops(), config,
+    auto weights =
+        load_weights(*opened, options.format, *backend.device, *runner_stream, {}, plan.weight_matrices);
+    require(weights);
+    if (options.poisoned) backend.device = std::make_shared<PoisonedDevice>(backend.device);
+    auto made = Runner::create(backend.device, std::move(backend.stream), std::move(backend.ops), config,
                                *std::move(weights), plan);
     require(made);
     runner = *std::move(made);
@@ -200,11 +218,21 @@ class ModelRig {
   }
 
   std::unique_ptr<Runner> runner;
-  FailingStream* stream = nullptr;
+  gpu::Stream* runner_stream = nullptr;
+  FailingStream* stream = nullptr;  ///< the same, on the host
   ModelConfig config;
   ServePlan plan;
 
  private:
+  RigBackend on_host(int num_workers) {
+    RigBackend host;
+    host.device = gpu::make_host_device(num_workers);
+    auto failing = std::make_unique<FailingStream>(*host.device->create_stream());
+    stream = failing.get();
+    host.stream = std::move(failing);
+    host.ops = kernels::make_cpu_ops();
+    return host;
+  }
   template <class T>
   static void require(const Result<T, LoadError>& result) {
     if (result.ok()) return;
@@ -216,20 +244,30 @@ class ModelRig {
   StepNumber step_number_ = 0;
 };
 
-/// Keeps what the forward pass shows, by name; a later value of the same name is appended.
+/// Keeps what the forward pass shows, by name, as f32 where it is bf16; a later value of the same name is
+/// appended. Waits for the device at each.
 class Recorder final : public ForwardProbe {
  public:
+  explicit Recorder(ModelRig& rig) : stream_(*rig.runner_stream) {}
   void see(std::string_view name, gpu::ConstMatrix value, const kernels::RowBatch&) override {
+    if (value.rows.n == 0) return;
+    const gpu::Elements extent = gpu::Rows{value.rows.n - 1} * value.pitch + value.cols;
+    std::vector<std::byte> bytes(static_cast<std::size_t>(gpu::bytes_of(value.dtype, extent).n));
+    const auto copied =
+        stream_.copy_to_host(bytes.data(), value.base, gpu::Bytes{std::ssize(bytes)}, "probe");
+    const auto done = copied.ok() ? stream_.synchronize() : copied;
+    ASSERT_TRUE(done.ok()) << name << ": " << done.error().what;
+    const auto cols = static_cast<std::size_t>(value.cols.n);
     for (std::int64_t r = 0; r < value.rows.n; ++r) {
-      const std::byte* row = value.from_row(gpu::Rows{r}).base;
-      const auto size = static_cast<std::size_t>(gpu::bytes_of(value.dtype, value.cols).n);
-      const auto cols = static_cast<std::size_t>(value.cols.n);
-      if (value.dtype == gpu::DType::f32) {
-        append(floats[std::string(name)], row, size, cols);
-      } else if (value.dtype == gpu::DType::i32) {
-        append(ints[std::string(name)], row, size, cols);
+      const std::byte* const row = bytes.data() + gpu::bytes_of(value.dtype, gpu::Rows{r} * value.pitch).n;
+      if (value.dtype == gpu::DType::i32) {
+        append(ints[std::string(name)], row, cols);
+      } else if (value.dtype == gpu::DType::i64) {
+        append(longs[std::string(name)], row, cols);
       } else {
-        append(longs[std::string(name)], row, size, cols);
+        const std::vector<float> widened = widen(row, value.dtype, value.cols.n);
+        auto& values = floats[std::string(name)];
+        values.insert(values.end(), widened.begin(), widened.end());
       }
     }
   }
@@ -244,13 +282,14 @@ class Recorder final : public ForwardProbe {
 
  private:
   template <class T>
-  static void append(std::vector<T>& values, const std::byte* row, std::size_t size, std::size_t cols) {
+  static void append(std::vector<T>& values, const std::byte* row, std::size_t cols) {
     const std::size_t old = values.size();
     values.resize(old + cols);
-    std::memcpy(values.data() + old, row, size);
+    std::memcpy(values.data() + old, row, cols * sizeof(T));
   }
+  gpu::Stream& stream_;
 };
 
-inline std::string fixture(const std::string& name) { return std::string(ATLAS_FIXTURES) + "/" + name; }
+inline std::string fixture(const std::string& name) { return tests::fixture_path(name); }
 
 }  // namespace model::testing

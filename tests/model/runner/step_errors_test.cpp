@@ -284,7 +284,8 @@ TEST(Arena, PageAndSlotMemoryAreWhatThePlanSays) {
     ModelRig rig(fixture(name), {});
     EXPECT_EQ(page_memory_bytes(rig.config, rig.plan), rig.plan.kv_bytes) << name;
     const std::int64_t tables =
-        4 * std::int64_t{rig.plan.num_state_slots} * (rig.plan.max_seq_len + rig.plan.pages_per_sequence);
+        4 * std::int64_t{rig.plan.num_state_slots} *
+        (2 * rig.plan.max_seq_len + rig.plan.pages_per_sequence + rig.plan.vocab_size + 2);
     EXPECT_EQ(slot_memory_bytes(rig.config, rig.plan).n + tables, rig.plan.state_bytes.n) << name;
   }
 }

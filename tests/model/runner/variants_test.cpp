@@ -36,7 +36,7 @@ class Variant {
     std::mt19937 random(3);
     std::vector<TokenId> ids(130);
     for (TokenId& id : ids) id = std::uniform_int_distribution<TokenId>(0, 254)(random);
-    Recorder seen;
+    Recorder seen(rig);
     rig.runner->set_probe(&seen);
     EXPECT_EQ(rig.generate(0, ids, 6, width).size(), 6U);
     rig.runner->set_probe(nullptr);

@@ -135,6 +135,9 @@ namespace cuda_emulator {
 cudaError_t set_function_attribute(const void* kernel, cudaFuncAttribute attribute, int value);
 /// `run` calls the kernel once, as the thread that is current then.
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, std::function<void()> run);
+/// Ends the process when a kernel's argument holds the address of memory that a device could not reach, which
+/// plain C++ would read without a word.
+void check_argument(const void* kernel, const void* argument, std::size_t size);
 /// Work of a library that is not emulated, in the stream's order.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
 
@@ -151,6 +154,11 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   static_assert((std::is_trivially_copyable_v<Parameters> && ...),
                 "a kernel's arguments are copied as bytes");
   std::tuple<Parameters...> values(std::forward<Arguments>(arguments)...);
-  return cuda_emulator::launch(*config, reinterpret_cast<const void*>(kernel),
-                               [kernel, values] { std::apply(kernel, values); });
+  const auto* const address = reinterpret_cast<const void*>(kernel);
+  std::apply(
+      [address](const auto&... value) {
+        (cuda_emulator::check_argument(address, &value, sizeof(value)), ...);
+      },
+      values);
+  return cuda_emulator::launch(*config, address, [kernel, values] { std::apply(kernel, values); });
 }

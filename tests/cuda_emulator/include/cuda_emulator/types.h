@@ -13,8 +13,9 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __restrict__ __restrict
 #define __align__(n) alignas(n)
-// Blocks run one after another, so one copy is every block's own.
-#define __shared__ static
+// Blocks run one after another, so one copy is every block's own. Thread-local, because that puts all of a
+// module's in one place, where they can be poisoned (static_shared.h).
+#define __shared__ static thread_local
 #define __grid_constant__
 
 #define ATLAS_EMULATED_VECTORS(name, T, align2, align4)                 \
