@@ -25,11 +25,14 @@ struct Weight {
 /// y[r, n] = sum_k x[r, k] * w[n, k], accumulated in fp32.
 /// Shapes    x: [rows, K]; w: [N, K]; y: [rows, N]; K % 8 == 0; rows == 0 is a no-op.
 /// Types     x, y: f32 (CUDA: also bf16); w: f32, f16, bf16, or quantised. On the CPU f16/bf16 weights are
-/// widened exactly and multiplied in fp32; for quantised weights each row of x is rounded to int8 in blocks
-/// of 32 (scale = largest magnitude / 127), products are summed exactly within a block, and the blocks'
-/// values are added in fp32 in ascending order. Order     a row's value depends on (form, N, K) and its
-/// operands alone: not on rows, batch, threads or the row's index. Errors    refused: a shape, type or
-/// alignment does not hold; `what` names operand, row and numbers; nothing ran.
+///           widened exactly and multiplied in fp32; for quantised weights each row of x is rounded to int8
+///           in blocks of 32 (scale = largest magnitude / 127), products are summed exactly within a block,
+///           and the blocks' values are added in fp32 in ascending order. CUDA has bf16 with bf16 into bf16
+///           or f32, and f32 with f32 into f32; others are refused by name.
+/// Order     a row's value depends on (form, N, K) and its operands alone: not on rows, batch, threads or the
+///           row's index.
+/// Errors    refused: a shape, type or alignment does not hold; `what` names operand, row and numbers;
+///           nothing ran.
 struct GemmArgs {
   Matrix y;
   ConstMatrix x;

@@ -5,8 +5,9 @@
 namespace kernels {
 
 /// p = softmax_fp32(logits[r]); the top_k largest by (p descending, expert id ascending); weights = p,
-/// divided by their sum when `renormalize`. Shapes    logits: [rows, experts]; ids: i32 [rows, top_k];
-/// weights: f32 [rows, top_k], both in descending-p order.
+/// divided by their sum when `renormalize`.
+/// Shapes    logits: [rows, experts] (CUDA: at most 512, top_k at most 32); ids: i32 [rows, top_k]; weights:
+///           f32 [rows, top_k], both in descending-p order.
 struct MoeRouteArgs {
   MatrixView<std::int32_t> ids;
   MatrixView<float> weights;

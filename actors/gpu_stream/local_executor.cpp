@@ -54,6 +54,18 @@ std::shared_ptr<ServedModel> served_of(const model::ModelFolder& folder, const s
   return served;
 }
 
+void derive_plan(const model::ModelFolder& folder, const model::ServeOptions& options,
+                 const gpu::DeviceFacts& facts, ServedModel& served, std::vector<std::string>& problems) {
+  model::PlanOptions plan_options = options.plan;
+  auto weight_bytes = model::device_weight_bytes(
+      folder, options.load_format, model::weight_matrix_type(options.plan.dtype, facts.backend));
+  if (!weight_bytes.ok()) return append(problems, std::move(weight_bytes).error());
+  plan_options.weight_bytes = *weight_bytes;
+  auto plan = model::derive_serve_plan(folder.config, plan_options, facts);
+  if (!plan.ok()) return append(problems, std::move(plan).error());
+  served.plan = *plan;
+}
+
 /// Loads the model on the thread that owns its device from then on.
 struct LocalExecutorFactory {
   model::ModelFolder folder;
@@ -71,7 +83,7 @@ struct LocalExecutorFactory {
     auto stream = device->create_stream();
     if (!stream.ok()) return LoadError{{std::move(stream).error().what}};
     const model::LoadProgress progress{[&word](double fraction) { word.set_progress(fraction); }, log.notice};
-    auto weights = model::load_weights(folder, format, *device, **stream, progress);
+    auto weights = model::load_weights(folder, format, *device, **stream, progress, plan.weight_matrices);
     if (!weights.ok()) return std::move(weights).error();
     word.set_stage("reserving memory");
     auto ops = make_ops(*device);
@@ -109,15 +121,7 @@ model::Result<LocalModel, LoadError> open_local_model(const fs::path& folder, co
                                 [] { return kernels::load_backend_module(kernels::cuda_module_path()); });
   auto served = served_of(*opened, name, options);
   if (backend.ok()) {
-    model::PlanOptions plan_options = options.plan;
-    if (options.load_format == model::LoadFormat::automatic)
-      plan_options.weight_bytes = model::checkpoint_bytes(*opened);
-    auto plan = model::derive_serve_plan(opened->config, plan_options, backend->facts);
-    if (plan.ok()) {
-      served->plan = *plan;
-    } else {
-      append(wrong.problems, std::move(plan).error());
-    }
+    derive_plan(*opened, options, backend->facts, *served, wrong.problems);
     served->backend = info_of(*backend);
   } else {
     append(wrong.problems, std::move(backend).error());

@@ -141,6 +141,7 @@ void Metrics::count_end(model::FinishReason reason) {
 
 void Metrics::observe_step(const model::StepStats& stats) {
   series_->steps[step_kind(stats)]->Observe(stats.seconds);
+  series_->gemm_fallbacks.Increment(static_cast<double>(stats.num_fallbacks));
 }
 
 void Metrics::observe_step_overhead(double seconds) { series_->overhead.Observe(seconds); }

@@ -89,10 +89,10 @@ struct Block {
 };
 static_assert(57 * 4096 >= kMaxDynamicShared);
 
-Block& block() {
-  static Block* const made = new Block;  // never destroyed: launches may come from other static objects
-  return *made;
-}
+Block* const the_block = new Block;  // never destroyed: launches may come while static objects go
+Block& block() { return *the_block; }
+
+bool same(const char* a, const char* b) { return a == b || std::strcmp(a, b) == 0; }
 
 [[noreturn]] void give_up(const std::string& why) {
   const Block& b = block();
@@ -141,7 +141,7 @@ Thread* draw() {
 FiberStack* take_stack() {
   Block& b = block();
   if (b.free_stacks.empty()) {
-    b.stacks.emplace_back();
+    b.stacks.emplace_back(b.stacks.size());
     return &b.stacks.back();
   }
   FiberStack* const stack = b.free_stacks.back();
@@ -256,7 +256,7 @@ Slot* come_to_warp(const char* what, unsigned mask, int* lane) {
   Thread* const self = block().current;
   Warp& warp = *self->warp;
   if (mask != 0xFFFFFFFFU) give_up(std::string(what) + " with a mask of part of the warp is not emulated");
-  if (warp.num_waiting > 0 && std::strcmp(warp.what, what) != 0) {
+  if (warp.num_waiting > 0 && !same(warp.what, what)) {
     give_up("lanes of one warp have come to different collectives: thread " + std::to_string(self->number) +
             " to " + what + ", others to " + warp.what);
   }
@@ -292,7 +292,7 @@ int num_lanes_of_warp() { return block().current->warp->num_lanes; }
 
 int meet_block(const char* what, bool brought) {
   Block& b = block();
-  if (b.num_at_barrier > 0 && std::strcmp(b.barrier, what) != 0) {
+  if (b.num_at_barrier > 0 && !same(b.barrier, what)) {
     give_up("threads of one block have come to different barriers: thread " +
             std::to_string(b.current->number) + " to " + what + ", others to " + b.barrier);
   }

@@ -7,8 +7,9 @@
 namespace cuda_emulator {
 namespace {
 
-// SIGILL: what -fsanitize-undefined-trap-on-error does when an address is not aligned for its type.
-constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL};
+// SIGILL or SIGTRAP, as the processor has it: what -fsanitize-undefined-trap-on-error does when an address is
+// not aligned for its type.
+constexpr int kSignals[4] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP};
 FaultCatcher* catcher = nullptr;
 pthread_t thread_of_catcher;
 // Handlers run here: the stack of the kernel's thread may be what is exhausted.
@@ -38,10 +39,10 @@ FaultCatcher::FaultCatcher(Fiber& launcher) : launcher_(launcher) {
   action.sa_sigaction = on_signal;
   action.sa_flags =
       SA_SIGINFO | SA_NODEFER | SA_ONSTACK;  // the handler is left by a switch: nothing would unblock it
-  for (int i = 0; i < 3; ++i) sigaction(kSignals[i], &action, &before_[i]);
+  for (int i = 0; i < kNumSignals; ++i) sigaction(kSignals[i], &action, &before_[i]);
 }
 FaultCatcher::~FaultCatcher() {
-  for (int i = 0; i < 3; ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  for (int i = 0; i < kNumSignals; ++i) sigaction(kSignals[i], &before_[i], nullptr);
   sigaltstack(&stack_before_, nullptr);
   catcher = nullptr;
 }

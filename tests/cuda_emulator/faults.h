@@ -28,7 +28,8 @@ class FaultCatcher {
  private:
   Fiber& launcher_;
   std::optional<FaultCaught> caught_;
-  struct sigaction before_[3];
+  static constexpr int kNumSignals = 4;
+  struct sigaction before_[kNumSignals];
   stack_t stack_before_ = {};
 };
 

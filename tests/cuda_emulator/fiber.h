@@ -21,17 +21,21 @@ struct Fiber {
 /// A stack with a page without access below it.
 class FiberStack {
  public:
-  FiberStack();
+  explicit FiberStack(std::size_t number);
   ~FiberStack();
-  FiberStack(FiberStack&& other) noexcept : base_(other.base_) { other.base_ = nullptr; }
+  FiberStack(FiberStack&& other) noexcept : base_(other.base_), set_aside_(other.set_aside_) {
+    other.base_ = nullptr;
+  }
   FiberStack& operator=(FiberStack&&) = delete;
 
   static constexpr std::size_t kBytes = 256 * 1024;
   std::byte* base() const { return base_; }  // of what can be used
+  std::byte* top() const { return base_ + kBytes - set_aside_; }
   bool guards(const void* address) const;
 
  private:
   std::byte* base_ = nullptr;
+  std::size_t set_aside_ = 0;
 };
 
 /// Makes `fiber` run `entry`, which never returns, on `stack` when it is switched to.

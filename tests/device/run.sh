@@ -52,10 +52,12 @@ else
 fi
 sanitizer="$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1)"
 
-# Tests that fault on purpose are what a sanitizer is there to find: left out under it.
+command -v nvidia-smi >/dev/null && nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
+
+# Tests that fault on purpose (CudaFaults) are what a sanitizer is there to find: left out under it.
 sanitize() {
   [ -n "$sanitizer" ] || { echo "compute-sanitizer was not found"; return 1; }
-  "$sanitizer" --tool "$1" --error-exitcode 9 --print-limit 20 "$bundle/device_tests" --gtest_filter="$filter:-*DeathTest*"
+  "$sanitizer" --tool "$1" --error-exitcode 9 --print-limit 20 "$bundle/device_tests" --gtest_filter="$filter:-CudaFaults.*"
 }
 evidence() { PYTHONUNBUFFERED=1 python3 "$tree/tests/e2e/device/long_context.py" --binary "$bundle/atlas" --backend "${ATLAS_BACKEND:-cuda}" "$@"; }
 bench() { [ -x "$bundle/$1" ] || { echo "$1 was not packed"; return 1; }; "$bundle/$@"; }
@@ -74,6 +76,12 @@ run_part() {
   esac
 }
 
+# Of device tests: how many passed, and why the rest was left out. "ok" is not what a run without a single test is.
+told_by_gtest() {
+  awk '/^\[  (PASSED|SKIPPED|FAILED)  ?\] [0-9]+ test/ {printf "%s%s %s", n++ ? ", " : "", $4, tolower($2)}' "$1" 2>/dev/null
+  grep -aA1 ': Skipped$' "$1" 2>/dev/null | sed -n '2s/^/; first: /p' | tr -d '\n'
+}
+
 summary=()
 failed=0
 for part in "${parts[@]}"; do
@@ -85,8 +93,14 @@ for part in "${parts[@]}"; do
   # Of thousands of lines what was decided: failures, gtest's totals, the sanitizer's, and the end.
   grep -aE '^\[  FAILED  \]|^\[  PASSED  \]|^\[  SKIPPED \] [0-9]+ tests|ERROR SUMMARY|Failure$' "$out/$part.log" | sort -u | head -60
   tail -n 40 "$out/$part.log" | grep -avE '^\[ +(OK|RUN|SKIPPED) +\]'
-  [ $code -eq 0 ] || failed=1
-  summary+=("$(printf '%-16s %-10s %8s s   %s' "$part" "$([ $code -eq 0 ] && echo ok || echo "FAILED $code")" "$seconds" "$out/$part.log")")
+  verdict=ok
+  if [ $code -ne 0 ]; then
+    verdict="FAILED $code"
+    failed=1
+  elif grep -qE '^\[  PASSED  \] 0 tests' "$out/$part.log"; then
+    verdict=skipped
+  fi
+  summary+=("$(printf '%-16s %-10s %8s s   %s  %s' "$part" "$verdict" "$seconds" "$out/$part.log" "$(told_by_gtest "$out/$part.log")")")
 done
 echo "== summary"
 printf '%s\n' "${summary[@]}"

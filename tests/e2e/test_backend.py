@@ -69,5 +69,12 @@ def test_quantised_weights_run_on_the_cpu(alone):
     assert refused.returncode == 1 and "quantised weights" in refused.stderr
 
 
+@pytest.mark.parametrize("flag", ["--dtype", "--kv-cache-dtype"])
+def test_the_cpu_computes_in_float32_only(flag):
+    planned = run(BINARY, "plan", str(MINI), "--backend=cpu", f"{flag}=bfloat16")
+    assert planned.returncode == 1 and flag in planned.stderr and "float32" in planned.stderr
+    assert run(BINARY, "plan", str(MINI), "--backend=cpu", f"{flag}=float32").returncode == 0
+
+
 def test_inspect_needs_no_device(alone):
     assert run(alone("text"), "inspect", str(MINI), "--backend=cuda").returncode == 0

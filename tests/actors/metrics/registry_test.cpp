@@ -50,6 +50,7 @@ TEST(Metrics, CountWhatHappened) {
   metrics.observe_inter_token(0.2, 2);
   metrics.observe_step({0.01, 5, 0});
   metrics.observe_step({0.01, 5, 1});
+  metrics.observe_step({0.01, 0, 1, 3});
   const auto text = metrics.text();
   EXPECT_TRUE(has(text, R"(vllm:num_requests_running{model_name="m"} 3)"));
   EXPECT_TRUE(has(text, R"(vllm:kv_cache_usage_perc{model_name="m"} 0.5)"));
@@ -57,6 +58,7 @@ TEST(Metrics, CountWhatHappened) {
   EXPECT_TRUE(has(text, R"(vllm:inter_token_latency_seconds_count{model_name="m"} 2)"));
   EXPECT_TRUE(has(text, R"(atlas_step_seconds_count{kind="prefill",model_name="m"} 1)"));
   EXPECT_TRUE(has(text, R"(atlas_step_seconds_count{kind="mixed",model_name="m"} 1)"));
+  EXPECT_TRUE(has(text, R"(atlas_gemm_fallbacks_total{model_name="m"} 3)"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "tests/device/test_device.h"
@@ -80,15 +81,24 @@ TEST(CudaStream, OperationsHappenInTheirOrder) {
 
 TEST(CudaStream, ManyDownloadsOfOneStepAllArrive) {
   REQUIRE_DEVICE();
-  constexpr std::size_t kSize = 700'001;
-  const auto sent = pattern(kSize, 5);
-  OnDevice there(sent.data(), kSize);
-  for (int step = 0; step < 3; ++step) {
-    std::vector<std::vector<std::uint8_t>> back(12, std::vector<std::uint8_t>(kSize));
-    for (auto& place : back)
-      EXPECT_DONE(stream().copy_to_host(place.data(), there.base(), to_bytes(kSize), "part"));
-    EXPECT_DONE(stream().synchronize());
-    for (const auto& place : back) EXPECT_TRUE(place == sent);
+  auto fresh = TestDevice::get()->device().create_stream();
+  ASSERT_TRUE(fresh.ok());
+  gpu::Stream& own = **fresh;
+  constexpr std::size_t kLarge = 5 * kMiB;
+  const auto sent = pattern(kLarge, 5);
+  OnDevice there(sent.data(), kLarge);
+  EXPECT_DONE(stream().synchronize());
+  // Many that together outgrow what was kept, then one that outgrows it alone.
+  for (const std::size_t last : {kLarge, std::size_t{1}, kLarge}) {
+    std::vector<std::size_t> sizes(7, 700'001);
+    sizes.push_back(last);
+    std::vector<std::vector<std::uint8_t>> back;
+    for (const std::size_t size : sizes) back.emplace_back(size);
+    for (auto& place : back) {
+      EXPECT_DONE(own.copy_to_host(place.data(), there.base(), to_bytes(place.size()), "part"));
+    }
+    EXPECT_DONE(own.synchronize());
+    for (const auto& place : back) EXPECT_TRUE(std::equal(place.begin(), place.end(), sent.begin()));
   }
 }
 

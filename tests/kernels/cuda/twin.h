@@ -65,8 +65,20 @@ class Twin {
   /// As near as the type allows, and nothing written between rows.
   void expect_near(const char* what) {
     const OpMatrix& got = from_device();
-    const double allowed = device().dtype == gpu::DType::bf16 ? kBf16Error : kF32Error;
-    EXPECT_LE(relative_error(got, host_), allowed) << what;
+    EXPECT_LE(relative_error(got, host_), error_allowed()) << what;
+    EXPECT_TRUE(got.padding_untouched()) << what;
+  }
+  /// The same of rows [0, n), where no others were written.
+  void expect_first_rows_near(std::int64_t n, const char* what) {
+    const OpMatrix& got = from_device();
+    OpMatrix a = f32(n, got.cols()), b = f32(n, got.cols());
+    for (std::int64_t r = 0; r < n; ++r) {
+      for (std::int64_t c = 0; c < got.cols(); ++c) {
+        a.set(r, c, got.at(r, c));
+        b.set(r, c, host_.at(r, c));
+      }
+    }
+    EXPECT_LE(relative_error(a, b), error_allowed()) << what;
     EXPECT_TRUE(got.padding_untouched()) << what;
   }
   void expect_equal(const char* what) {
@@ -75,6 +87,8 @@ class Twin {
   }
 
  private:
+  double error_allowed() { return device().dtype == gpu::DType::bf16 ? kBf16Error : kF32Error; }
+
   DeviceMatrix device_;
   OpMatrix host_;
 };
