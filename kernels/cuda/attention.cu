@@ -203,12 +203,11 @@ gpu::Status spread(Context& context, const AttentionRows<T>& a, const Partials& 
   return gpu::Done{};
 }
 
-/// The tiles of the longest list of the batch.
-std::int32_t most_tiles(const RowBatch& batch, const Selection& selection) {
-  std::int32_t entries = batch.max_position + 1;
-  if (selection.blocks.base != nullptr)
-    entries = std::min(entries, selection.ratio * selection.top_blocks + selection.ratio - 1);
-  return static_cast<std::int32_t>(gpu::ceil_div(entries, kTile));
+/// The longest list of the batch.
+std::int32_t most_entries(const RowBatch& batch, const Selection& selection) {
+  const std::int32_t all = batch.max_position + 1;
+  if (selection.blocks.base == nullptr) return all;
+  return std::min(all, selection.ratio * selection.top_blocks + selection.ratio - 1);
 }
 
 /// Cuts the context's scratch into places for as many tiles of each (row, head) as it holds.
@@ -229,7 +228,7 @@ template <class T, int kQueries, int kColumns>
 gpu::Status attend(Context& context, const RowBatch& batch, const AttentionArgs& args,
                    const AttentionRows<T>& a) {
   constexpr std::int64_t kFewestSlots = 5;
-  const std::int32_t tiles = most_tiles(batch, args.selection);
+  const auto tiles = static_cast<std::int32_t>(gpu::ceil_div(most_entries(batch, args.selection), kTile));
   const Partials partials = partials_of(context, a.num_rows * a.num_heads, a.head_dim, tiles);
   const bool idle = a.num_rows * args.num_kv_heads < kBlocksOfAFullDevice;
   if (tiles > 1 && idle && partials.num_slots >= std::min<std::int64_t>(kFewestSlots, tiles + 1)) {
@@ -274,7 +273,11 @@ gpu::Status attention(Context& context, const RowBatch& batch, const AttentionAr
                         std::to_string(group) + " heads a kv head, of at most " +
                         std::to_string(kMaxHeadDim) + " and " + std::to_string(kMany * 16));
   }
-  const bool share = batch.form == Form::prefill || group > 16;
+  // Rows of a prompt share keys and values until they select: then each has its own.
+  const bool all_select =
+      args.selection.blocks.base != nullptr &&
+      batch.max_position + 1 - batch.max_segment_rows >= most_entries(batch, args.selection);
+  const bool share = (batch.form == Form::prefill && !all_select) || group > 16;
   return with_activation(args.q.dtype, [&](auto zero) {
     using T = decltype(zero);
     // f32, which is there to be compared, keeps to one tile of queries: four would not fit beside its keys.

@@ -79,29 +79,59 @@ std::vector<std::int32_t> random_blocks(std::int32_t position, std::mt19937& rng
   return blocks;
 }
 
+struct ShapeOfModel {
+  Heads heads;
+  std::int32_t block;
+  std::int64_t extra_pitch;
+};
+const ShapeOfModel kShapes[] = {
+    {{4, 2, 16}, 16, 16},  {{4, 2, 16}, 64, kOddPitch}, {{9, 3, 64}, 16, 16},          {{2, 2, 20}, 16, 16},
+    {{8, 2, 128}, 32, 16}, {{24, 2, 256}, 64, 16},      {{24, 2, 256}, 16, kOddPitch}, {{16, 1, 32}, 64, 16},
+    {{17, 1, 8}, 16, 16},  {{3, 3, 7}, 32, 16},         {{32, 8, 128}, 16, 16},
+};
+
+/// The same rows once alone, their lists spread over thread blocks, and again and again until there are
+/// enough of them for thread blocks to walk whole lists.
 TEST(CudaAttention, AgreesWithTheCpuForEveryShapeOfModelAroundTilesAndPages) {
   REQUIRE_DEVICE();
   std::mt19937 rng(12);
-  std::vector<std::pair<Heads, std::int32_t>> shapes = {
-      {{4, 2, 16}, 16},   {{9, 3, 64}, 16},  {{2, 2, 20}, 16}, {{8, 2, 128}, 32},
-      {{24, 2, 256}, 64}, {{16, 1, 32}, 64}, {{17, 1, 8}, 16}, {{3, 3, 7}, 32}};
   for (const gpu::DType dtype : kActivationTypes) {
-    for (const auto& [heads, block] : shapes) {
-      for (const std::int64_t extra_pitch : {std::int64_t{16}, kOddPitch}) {
-        if (TestDevice::get()->emulated() && extra_pitch == kOddPitch && heads.dim > 64) continue;
-        const std::int32_t length = 3 * kTile + 2;
-        Caches caches(dtype, {length, length}, heads, block, rng, extra_pitch);
-        const TwinBatch batch(Form::prefill,
-                              {{1, 0, 2}, {1, kTile - 2, 4}, {0, 2 * kTile - 2, 4}, {1, length - 1, 1}});
-        Twin q = Twin::random(dtype, batch.num_rows(), heads.width(), rng),
-             o(dtype, batch.num_rows(), heads.width());
-        on_both([&](Ops& ops, gpu::Stream& stream, bool device) {
-          return ops.attention(stream, batch.at(device), caches.args(device, o.at(device), q.at(device)));
-        });
-        o.expect_near("attention");
-        EXPECT_FALSE(::testing::Test::HasFailure())
-            << heads.heads << " heads, " << heads.kv_heads << " kv heads of " << heads.dim;
+    for (const ShapeOfModel& s : kShapes) {
+      if (TestDevice::get()->emulated() && s.heads.dim == 256 && dtype == gpu::DType::f32) continue;
+      const std::int32_t length = 2 * kTile + 2;
+      const std::vector<Segment> edges = {
+          {1, 0, 2}, {1, kTile - 2, 4}, {0, 2 * kTile - 2, 3}, {1, length - 1, 1}};
+      Caches caches(dtype, {length, length}, s.heads, s.block, rng, s.extra_pitch);
+      const TwinBatch few(Form::prefill, edges);
+      const std::int64_t n = few.num_rows(), width = s.heads.width();
+      const std::int64_t times = 264 / (n * s.heads.kv_heads) + 1;
+      Twin q = Twin::random(dtype, n, width, rng), o(dtype, n, width);
+      on_both([&](Ops& ops, gpu::Stream& stream, bool device) {
+        return ops.attention(stream, few.at(device), caches.args(device, o.at(device), q.at(device)));
+      });
+      o.expect_near("attention");
+
+      std::vector<Segment> repeated;
+      OpMatrix q_again(dtype, times * n, width);
+      for (std::int64_t i = 0; i < times; ++i) {
+        repeated.insert(repeated.end(), edges.begin(), edges.end());
+        for (std::int64_t r = 0; r < n; ++r)
+          for (std::int64_t c = 0; c < width; ++c) q_again.set(i * n + r, c, q.from_host().at(r, c));
       }
+      Twin many_q(q_again), many_o(dtype, times * n, width);
+      for (const Form form : {Form::prefill, Form::decode}) {
+        const bool large = s.heads.dim > 64 && (dtype == gpu::DType::f32 || form == Form::decode);
+        if (TestDevice::get()->emulated() && large) continue;
+        const TwinBatch many(form, repeated);
+        on_device([&](Ops& ops, gpu::Stream& stream) {
+          return ops.attention(stream, many.at(true), caches.args(true, many_o.device(), many_q.device()));
+        });
+        for (std::int64_t i = 0; i < times; ++i)
+          EXPECT_TRUE(same_rows(many_o.from_device(), i * n, o.from_device(), 0, n)) << "walked";
+        EXPECT_TRUE(many_o.from_device().padding_untouched());
+      }
+      ASSERT_FALSE(::testing::Test::HasFailure())
+          << s.heads.heads << " heads, " << s.heads.kv_heads << " kv heads of " << s.heads.dim;
     }
   }
 }
