@@ -12,13 +12,15 @@ namespace {
 /// Queries of one thread block, in tiles of 16: one tile, or four, which share the keys and values they
 /// fetch.
 constexpr int kFew = 1, kMany = 4;
+/// What a thread block may have.
+constexpr std::int64_t kMaxSharedBytes = 227 * 1024;
 /// Thread blocks of one wave on the devices that are served; below this, lists are spread over blocks.
 constexpr std::int64_t kBlocksOfAFullDevice = 264;
 
 /// A thread block walks the lists of rows_per_block rows (blockIdx.x) for one kv head (blockIdx.y), run by
 /// run; keys and values of the next tile are on their way while this tile is weighed. Bytes: a run's keys and
-/// values once for all its queries. Far from its floor for prompts: about a third of the time goes into
-/// products, the rest into weighing and barriers; two groups of warps that take turns would close most of it.
+/// values once for all its queries. Flops: 4 head_dim an entry and query, on the tensor cores; they wait
+/// while a tile is weighed, which two groups of warps that take turns would hide.
 template <class T, int kQueries, int kColumns>
 __device__ void attend_run(const AttentionRows<T>& a, const TileMemory<T>& m, const Run& run) {
   const int num_queries = run.num_queries(), num_tiles = run.num_tiles();
@@ -268,21 +270,22 @@ gpu::Status attend(Context& context, const RowBatch& batch, const AttentionArgs&
 gpu::Status attention(Context& context, const RowBatch& batch, const AttentionArgs& args) {
   if (batch.num_rows.n == 0) return gpu::Done{};
   const std::int32_t group = args.num_heads / args.num_kv_heads;
-  if (args.head_dim > kMaxHeadDim || group > kMany * 16) {
-    return gpu::refused("attention: head_dim " + std::to_string(args.head_dim) + " with " +
-                        std::to_string(group) + " heads a kv head, of at most " +
-                        std::to_string(kMaxHeadDim) + " and " + std::to_string(kMany * 16));
-  }
   // Rows of a prompt share keys and values until they select: then each has its own.
   const bool all_select =
       args.selection.blocks.base != nullptr &&
       batch.max_position + 1 - batch.max_segment_rows >= most_entries(batch, args.selection);
   const bool share = (batch.form == Form::prefill && !all_select) || group > 16;
-  return with_activation(args.q.dtype, [&](auto zero) {
+  return with_activation(args.q.dtype, [&](auto zero) -> gpu::Status {
     using T = decltype(zero);
-    // f32, which is there to be compared, keeps to one tile of queries: four would not fit beside its keys.
-    if (share && (sizeof(T) == 2 || group > 16)) return attend<T, kMany>(context, batch, args);
-    return attend<T, kFew>(context, batch, args);
+    // f32, which is there to be compared, keeps to one tile of queries: beside its keys four hardly fit.
+    const bool many = share && (sizeof(T) == 2 || group > 16);
+    if (args.head_dim > kMaxHeadDim || group > kMany * 16 ||
+        TileMemory<T>::bytes((many ? kMany : kFew) * 16, args.head_dim) > kMaxSharedBytes) {
+      return gpu::refused("attention: " + std::string(gpu::to_string(args.q.dtype)) + " heads of " +
+                          std::to_string(args.head_dim) + ", " + std::to_string(group) +
+                          " a kv head, are more than a tile holds");
+    }
+    return many ? attend<T, kMany>(context, batch, args) : attend<T, kFew>(context, batch, args);
   });
 }
 
