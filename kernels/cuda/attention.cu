@@ -12,13 +12,15 @@ namespace {
 /// Queries of one thread block, in tiles of 16: one tile, or four, which share the keys and values they
 /// fetch.
 constexpr int kFew = 1, kMany = 4;
+/// What a thread block may have.
+constexpr std::int64_t kMaxSharedBytes = 227 * 1024;
 /// Thread blocks of one wave on the devices that are served; below this, lists are spread over blocks.
 constexpr std::int64_t kBlocksOfAFullDevice = 264;
 
 /// A thread block walks the lists of rows_per_block rows (blockIdx.x) for one kv head (blockIdx.y), run by
 /// run; keys and values of the next tile are on their way while this tile is weighed. Bytes: a run's keys and
-/// values once for all its queries. Far from its floor for prompts: about a third of the time goes into
-/// products, the rest into weighing and barriers; two groups of warps that take turns would close most of it.
+/// values once for all its queries. Flops: 4 head_dim an entry and query, on the tensor cores; they wait
+/// while a tile is weighed, which two groups of warps that take turns would hide.
 template <class T, int kQueries, int kColumns>
 __device__ void attend_run(const AttentionRows<T>& a, const TileMemory<T>& m, const Run& run) {
   const int num_queries = run.num_queries(), num_tiles = run.num_tiles();
@@ -203,12 +205,11 @@ gpu::Status spread(Context& context, const AttentionRows<T>& a, const Partials& 
   return gpu::Done{};
 }
 
-/// The tiles of the longest list of the batch.
-std::int32_t most_tiles(const RowBatch& batch, const Selection& selection) {
-  std::int32_t entries = batch.max_position + 1;
-  if (selection.blocks.base != nullptr)
-    entries = std::min(entries, selection.ratio * selection.top_blocks + selection.ratio - 1);
-  return static_cast<std::int32_t>(gpu::ceil_div(entries, kTile));
+/// The longest list of the batch.
+std::int32_t most_entries(const RowBatch& batch, const Selection& selection) {
+  const std::int32_t all = batch.max_position + 1;
+  if (selection.blocks.base == nullptr) return all;
+  return std::min(all, selection.ratio * selection.top_blocks + selection.ratio - 1);
 }
 
 /// Cuts the context's scratch into places for as many tiles of each (row, head) as it holds.
@@ -229,7 +230,7 @@ template <class T, int kQueries, int kColumns>
 gpu::Status attend(Context& context, const RowBatch& batch, const AttentionArgs& args,
                    const AttentionRows<T>& a) {
   constexpr std::int64_t kFewestSlots = 5;
-  const std::int32_t tiles = most_tiles(batch, args.selection);
+  const auto tiles = static_cast<std::int32_t>(gpu::ceil_div(most_entries(batch, args.selection), kTile));
   const Partials partials = partials_of(context, a.num_rows * a.num_heads, a.head_dim, tiles);
   const bool idle = a.num_rows * args.num_kv_heads < kBlocksOfAFullDevice;
   if (tiles > 1 && idle && partials.num_slots >= std::min<std::int64_t>(kFewestSlots, tiles + 1)) {
@@ -269,17 +270,22 @@ gpu::Status attend(Context& context, const RowBatch& batch, const AttentionArgs&
 gpu::Status attention(Context& context, const RowBatch& batch, const AttentionArgs& args) {
   if (batch.num_rows.n == 0) return gpu::Done{};
   const std::int32_t group = args.num_heads / args.num_kv_heads;
-  if (args.head_dim > kMaxHeadDim || group > kMany * 16) {
-    return gpu::refused("attention: head_dim " + std::to_string(args.head_dim) + " with " +
-                        std::to_string(group) + " heads a kv head, of at most " +
-                        std::to_string(kMaxHeadDim) + " and " + std::to_string(kMany * 16));
-  }
-  const bool share = batch.form == Form::prefill || group > 16;
-  return with_activation(args.q.dtype, [&](auto zero) {
+  // Rows of a prompt share keys and values until they select: then each has its own.
+  const bool all_select =
+      args.selection.blocks.base != nullptr &&
+      batch.max_position + 1 - batch.max_segment_rows >= most_entries(batch, args.selection);
+  const bool share = (batch.form == Form::prefill && !all_select) || group > 16;
+  return with_activation(args.q.dtype, [&](auto zero) -> gpu::Status {
     using T = decltype(zero);
-    // f32, which is there to be compared, keeps to one tile of queries: four would not fit beside its keys.
-    if (share && (sizeof(T) == 2 || group > 16)) return attend<T, kMany>(context, batch, args);
-    return attend<T, kFew>(context, batch, args);
+    // f32, which is there to be compared, keeps to one tile of queries: beside its keys four hardly fit.
+    const bool many = share && (sizeof(T) == 2 || group > 16);
+    if (args.head_dim > kMaxHeadDim || group > kMany * 16 ||
+        TileMemory<T>::bytes((many ? kMany : kFew) * 16, args.head_dim) > kMaxSharedBytes) {
+      return gpu::refused("attention: " + std::string(gpu::to_string(args.q.dtype)) + " heads of " +
+                          std::to_string(args.head_dim) + ", " + std::to_string(group) +
+                          " a kv head, are more than a tile holds");
+    }
+    return many ? attend<T, kMany>(context, batch, args) : attend<T, kFew>(context, batch, args);
   });
 }
 

@@ -58,7 +58,9 @@ struct AttentionRows {
 };
 
 /// Consecutive rows of one slot whose lists are prefixes of the last row's (identity lists), or one row; and
-/// the heads that share a kv head.
+/// the heads that share a kv head. Entries behind a row's own list weigh exactly 0 in it; since 0 * inf is
+/// NaN, a value of a later position that is not finite does show in the earlier rows of its own sequence and
+/// run.
 struct Run {
   std::int64_t first_row;
   int num_rows, group;
@@ -79,8 +81,8 @@ struct Run {
   __device__ int num_tiles() const { return (list.size() + kTile - 1) / kTile; }
 };
 
-/// Shared memory of a thread block: 84 KB of bf16 for 16 queries of head_dim 256, 133 KB for 64; 160 KB of
-/// f32 for 16.
+/// Shared memory of a thread block: for head_dim 256 in bf16 82 KB with 16 queries (two blocks an SM), 128 KB
+/// with 64; in f32 157 KB with 16.
 template <class T>
 struct TileMemory {
   T *q, *keys, *values, *weights;

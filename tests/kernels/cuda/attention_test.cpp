@@ -79,29 +79,59 @@ std::vector<std::int32_t> random_blocks(std::int32_t position, std::mt19937& rng
   return blocks;
 }
 
+struct ShapeOfModel {
+  Heads heads;
+  std::int32_t block;
+  std::int64_t extra_pitch;
+};
+const ShapeOfModel kShapes[] = {
+    {{4, 2, 16}, 16, 16},  {{4, 2, 16}, 64, kOddPitch}, {{9, 3, 64}, 16, 16},          {{2, 2, 20}, 16, 16},
+    {{8, 2, 128}, 32, 16}, {{24, 2, 256}, 64, 16},      {{24, 2, 256}, 16, kOddPitch}, {{16, 1, 32}, 64, 16},
+    {{17, 1, 8}, 16, 16},  {{3, 3, 7}, 32, 16},         {{32, 8, 128}, 16, 16},
+};
+
+/// The same rows once alone, their lists spread over thread blocks, and again and again until there are
+/// enough of them for thread blocks to walk whole lists.
 TEST(CudaAttention, AgreesWithTheCpuForEveryShapeOfModelAroundTilesAndPages) {
   REQUIRE_DEVICE();
   std::mt19937 rng(12);
-  std::vector<std::pair<Heads, std::int32_t>> shapes = {
-      {{4, 2, 16}, 16},   {{9, 3, 64}, 16},  {{2, 2, 20}, 16}, {{8, 2, 128}, 32},
-      {{24, 2, 256}, 64}, {{16, 1, 32}, 64}, {{17, 1, 8}, 16}, {{3, 3, 7}, 32}};
   for (const gpu::DType dtype : kActivationTypes) {
-    for (const auto& [heads, block] : shapes) {
-      for (const std::int64_t extra_pitch : {std::int64_t{16}, kOddPitch}) {
-        if (TestDevice::get()->emulated() && extra_pitch == kOddPitch && heads.dim > 64) continue;
-        const std::int32_t length = 3 * kTile + 2;
-        Caches caches(dtype, {length, length}, heads, block, rng, extra_pitch);
-        const TwinBatch batch(Form::prefill,
-                              {{1, 0, 2}, {1, kTile - 2, 4}, {0, 2 * kTile - 2, 4}, {1, length - 1, 1}});
-        Twin q = Twin::random(dtype, batch.num_rows(), heads.width(), rng),
-             o(dtype, batch.num_rows(), heads.width());
-        on_both([&](Ops& ops, gpu::Stream& stream, bool device) {
-          return ops.attention(stream, batch.at(device), caches.args(device, o.at(device), q.at(device)));
-        });
-        o.expect_near("attention");
-        EXPECT_FALSE(::testing::Test::HasFailure())
-            << heads.heads << " heads, " << heads.kv_heads << " kv heads of " << heads.dim;
+    for (const ShapeOfModel& s : kShapes) {
+      if (TestDevice::get()->emulated() && s.heads.dim == 256 && dtype == gpu::DType::f32) continue;
+      const std::int32_t length = 2 * kTile + 2;
+      const std::vector<Segment> edges = {
+          {1, 0, 2}, {1, kTile - 2, 4}, {0, 2 * kTile - 2, 3}, {1, length - 1, 1}};
+      Caches caches(dtype, {length, length}, s.heads, s.block, rng, s.extra_pitch);
+      const TwinBatch few(Form::prefill, edges);
+      const std::int64_t n = few.num_rows(), width = s.heads.width();
+      const std::int64_t times = 264 / (n * s.heads.kv_heads) + 1;
+      Twin q = Twin::random(dtype, n, width, rng), o(dtype, n, width);
+      on_both([&](Ops& ops, gpu::Stream& stream, bool device) {
+        return ops.attention(stream, few.at(device), caches.args(device, o.at(device), q.at(device)));
+      });
+      o.expect_near("attention");
+
+      std::vector<Segment> repeated;
+      OpMatrix q_again(dtype, times * n, width);
+      for (std::int64_t i = 0; i < times; ++i) {
+        repeated.insert(repeated.end(), edges.begin(), edges.end());
+        for (std::int64_t r = 0; r < n; ++r)
+          for (std::int64_t c = 0; c < width; ++c) q_again.set(i * n + r, c, q.from_host().at(r, c));
       }
+      Twin many_q(q_again), many_o(dtype, times * n, width);
+      for (const Form form : {Form::prefill, Form::decode}) {
+        const bool large = s.heads.dim > 64 && (dtype == gpu::DType::f32 || form == Form::decode);
+        if (TestDevice::get()->emulated() && large) continue;
+        const TwinBatch many(form, repeated);
+        on_device([&](Ops& ops, gpu::Stream& stream) {
+          return ops.attention(stream, many.at(true), caches.args(true, many_o.device(), many_q.device()));
+        });
+        for (std::int64_t i = 0; i < times; ++i)
+          EXPECT_TRUE(same_rows(many_o.from_device(), i * n, o.from_device(), 0, n)) << "walked";
+        EXPECT_TRUE(many_o.from_device().padding_untouched());
+      }
+      ASSERT_FALSE(::testing::Test::HasFailure())
+          << s.heads.heads << " heads, " << s.heads.kv_heads << " kv heads of " << s.heads.dim;
     }
   }
 }
@@ -255,14 +285,42 @@ TEST(CudaAttention, ARowHasTheSameBitsAloneAndInAnyBatchAndForm) {
   }
 }
 
+TEST(CudaAttention, AgreesWithTheCpuOnLongListsAndManyRows) {
+  REQUIRE_DEVICE();
+  std::mt19937 rng(19);
+  const bool emulated = TestDevice::get()->emulated();
+  const std::int32_t length = emulated ? 5 * kTile + 1 : 5000, rows = emulated ? 2 : 300;
+  const Heads heads{24, 2, 256};
+  for (const gpu::DType dtype : kActivationTypes) {
+    Caches caches(dtype, {length, length}, heads, 64, rng);
+    for (const Form form : {Form::prefill, Form::decode}) {
+      const TwinBatch batch(form, {{0, length - rows, rows}, {1, length / 2, 1}});
+      const std::int64_t n = batch.num_rows(), width = heads.width();
+      Twin q = Twin::random(dtype, n, width, rng, 2.0), o(dtype, n, width);
+      on_both([&](Ops& ops, gpu::Stream& stream, bool device) {
+        return ops.attention(stream, batch.at(device), caches.args(device, o.at(device), q.at(device)));
+      });
+      o.expect_near("long lists");
+      for (const std::int64_t r : {std::int64_t{0}, n - 2, n - 1}) {
+        const std::int32_t position = r == n - 1 ? length / 2 : length - rows + static_cast<std::int32_t>(r);
+        const TwinBatch alone(Form::decode, {{r == n - 1 ? 1 : 0, position, 1}});
+        Twin one(dtype, 1, width);
+        on_device([&](Ops& ops, gpu::Stream& stream) {
+          return ops.attention(stream, alone.at(true), caches.args(true, one.device(), q.part(true, r, 1)));
+        });
+        EXPECT_TRUE(same_rows(one.from_device(), 0, o.from_device(), r, 1)) << "row " << r;
+      }
+    }
+  }
+}
+
 /// Many heads on long lists: the spread tiles of the batch do not fit in the scratch at once.
 TEST(CudaAttention, TilesMadeInSeveralWavesGiveTheBitsOfOne) {
   REQUIRE_DEVICE();
   std::mt19937 rng(17);
   const Heads heads{64, 1, 256};
-  const std::int32_t
-      length = 15 * kTile + 9,
-      rows = 30;  // 16 tiles of 30 rows: the scratch holds 16 places of 2 MB, one for the wave before
+  // Nine tiles of 90 rows: the scratch holds five places of 6 MB, one of them for the waves before.
+  const std::int32_t length = 8 * kTile + 9, rows = 90;
   Caches caches(gpu::DType::bf16, {length}, heads, 64, rng);
   const TwinBatch batch(Form::decode, {{0, length - rows, rows}});
   Twin q = Twin::random(gpu::DType::bf16, rows, heads.width(), rng);
@@ -270,7 +328,7 @@ TEST(CudaAttention, TilesMadeInSeveralWavesGiveTheBitsOfOne) {
   on_device([&](Ops& ops, gpu::Stream& stream) {
     return ops.attention(stream, batch.at(true), caches.args(true, whole.device(), q.device()));
   });
-  for (const std::int32_t r : {0, 15, rows - 1}) {
+  for (const std::int32_t r : {0, 45, rows - 1}) {
     const TwinBatch alone(Form::decode, {{0, length - rows + r, 1}});
     Twin o(gpu::DType::bf16, 1, heads.width());
     on_both([&](Ops& ops, gpu::Stream& stream, bool device) {
@@ -292,7 +350,7 @@ TEST(CudaAttention, NoRowsAreNoWorkAndAHeadThatIsTooWideIsRefusedByName) {
   const auto status =
       test.ops().attention(test.stream(), batch.at(true), caches.args(true, o.device(), q.device()));
   ASSERT_FALSE(status.ok());
-  EXPECT_THAT(status.error().what, ::testing::HasSubstr("attention: head_dim 264"));
+  EXPECT_THAT(status.error().what, ::testing::HasSubstr("attention: bf16 heads of 264, 1 a kv head"));
   EXPECT_EQ(complaint_of_step(), "");
 }
 
