@@ -6,33 +6,43 @@
 namespace kernels::cuda {
 namespace {
 
+struct Ngrams {
+  MatrixView<std::int64_t> rows;
+  MatrixView<const std::int32_t> ids;
+  const std::int64_t* multipliers;
+  const std::int64_t* sizes;
+  const std::int64_t* offsets;
+  const std::int32_t* row_slot;
+  const std::int32_t* row_position;
+  gpu::FaultRecord* faults;
+  std::int32_t heads_per_ngram, eos;
+};
+
 /// A thread for each (row, head). Heads of one order hash the same few ids again, which costs less than
 /// sharing them. Products and xor wrap in 64 unsigned bits; an id is sign-extended into them.
-__global__ void ngram_rows_kernel(NgramRowsArgs args, const std::int32_t* row_slot,
-                                  const std::int32_t* row_position, gpu::FaultRecord* faults) {
+__global__ void ngram_rows_kernel(Ngrams args) {
   const std::int64_t index = std::int64_t{blockIdx.x} * kPieceThreads + threadIdx.x;
   if (index >= args.rows.rows.n * args.rows.cols.n) return;
   const std::int64_t r = index / args.rows.cols.n;
   const int head = static_cast<int>(index % args.rows.cols.n);
-  const std::int32_t slot = row_slot[r], position = row_position[r];
+  const std::int32_t slot = args.row_slot[r], position = args.row_position[r];
   const bool slot_fits = slot >= 0 && slot < args.ids.rows.n;
   if (!slot_fits || position < 0 || position >= args.ids.cols.n) {
-    report(faults, gpu::ValueFault::embedding_place, r, slot_fits ? position : slot);
+    report(args.faults, gpu::ValueFault::embedding_place, r, slot_fits ? position : slot);
     return;
   }
   const std::int32_t* const ids = args.ids.row(Rows{slot});
   const int order = head / args.heads_per_ngram + 2;
   std::uint64_t mix = static_cast<std::uint64_t>(std::int64_t{ids[position]}) *
-                      static_cast<std::uint64_t>(args.multipliers.base[0]);
+                      static_cast<std::uint64_t>(args.multipliers[0]);
   bool cut = false;  // an eos, or the sequence's start, hides everything before it
   for (int s = 1; s < order; ++s) {
     cut = cut || s > position || ids[position - s] == args.eos;
     const std::int64_t id = cut ? args.eos : ids[position - s];
-    mix ^= static_cast<std::uint64_t>(id) * static_cast<std::uint64_t>(args.multipliers.base[s]);
+    mix ^= static_cast<std::uint64_t>(id) * static_cast<std::uint64_t>(args.multipliers[s]);
   }
   args.rows.row(Rows{r})[head] =
-      static_cast<std::int64_t>(mix % static_cast<std::uint64_t>(args.sizes.base[head])) +
-      args.offsets.base[head];
+      static_cast<std::int64_t>(mix % static_cast<std::uint64_t>(args.sizes[head])) + args.offsets[head];
 }
 
 struct TableRow {
@@ -88,8 +98,18 @@ __global__ void ple_gate_kernel(MatrixView<T> gv, MatrixView<const T> key, Matri
 gpu::Status ngram_rows(Context& context, const RowBatch& batch, const NgramRowsArgs& args) {
   if (batch.num_rows.n == 0) return gpu::Done{};
   const std::int64_t blocks = gpu::ceil_div(args.rows.rows.n * args.rows.cols.n, kPieceThreads);
+  const Ngrams ngrams{args.rows,
+                      args.ids,
+                      args.multipliers.base,
+                      args.sizes.base,
+                      args.offsets.base,
+                      batch.row_slot.base,
+                      batch.row_position.base,
+                      context.stream.faults(),
+                      args.heads_per_ngram,
+                      args.eos};
   return launch(context.stream, "ngram_rows", Grid{{to_grid(blocks)}, {kPieceThreads}}, ngram_rows_kernel,
-                args, batch.row_slot.base, batch.row_position.base, context.stream.faults());
+                ngrams);
 }
 
 gpu::Status gather_table(Context& context, const GatherTableArgs& args) {

@@ -16,8 +16,8 @@ struct Gdn {
   const float* dt_bias;
   MatrixView<float> state;
   int num_k_heads, num_v_heads, k_dim, v_dim;
-  ValueHeads value_heads;
-  GdnDecay decay;
+  int heads_tiled;    ///< ValueHeads::tiled; an int, so that no byte of a kernel argument is left unset
+  int rate_negative;  ///< GdnDecay::negative_rate
   const std::int32_t* row_position;
   const std::int32_t* segment_slot;
   const std::int32_t* segment_first_row;
@@ -36,8 +36,8 @@ struct Gdn {
         num_v_heads(args.num_v_heads),
         k_dim(args.k_dim),
         v_dim(args.v_dim),
-        value_heads(args.value_heads),
-        decay(args.decay),
+        heads_tiled(args.value_heads == ValueHeads::tiled),
+        rate_negative(args.decay == GdnDecay::negative_rate),
         row_position(batch.row_position.base),
         segment_slot(batch.segment_slot.base),
         segment_first_row(batch.segment_first_row.base),
@@ -45,7 +45,7 @@ struct Gdn {
         faults(record) {}
 
   __device__ int key_head(int head) const {
-    return value_heads == ValueHeads::tiled ? head % num_k_heads : head / (num_v_heads / num_k_heads);
+    return heads_tiled != 0 ? head % num_k_heads : head / (num_v_heads / num_k_heads);
   }
   __device__ const T* q(std::int64_t r, int head) const { return qkv.row(Rows{r}) + key_head(head) * k_dim; }
   __device__ const T* k(std::int64_t r, int head) const { return q(r, head) + num_k_heads * k_dim; }
@@ -57,9 +57,7 @@ struct Gdn {
   }
   __device__ float beta(std::int64_t r, int head) const { return sigmoid(to_float(b.row(Rows{r})[head])); }
   /// How fast a head forgets: never negative.
-  __device__ float rate(int head) const {
-    return decay == GdnDecay::negative_rate ? -a_log[head] : expf(a_log[head]);
-  }
+  __device__ float rate(int head) const { return rate_negative != 0 ? -a_log[head] : expf(a_log[head]); }
   /// Logarithm of a row's decay; never positive.
   __device__ float log_decay(std::int64_t r, int head, float rate_of_head) const {
     const float x = to_float(a.row(Rows{r})[head]) + dt_bias[head];

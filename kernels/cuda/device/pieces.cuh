@@ -99,11 +99,12 @@ auto with_width(bool wide, const F& f) {
   return wide ? f(std::true_type{}) : f(std::false_type{});
 }
 
-/// A thread for each piece of [rows, pieces], blocks of kPieceThreads: narrow rows share a block.
+/// A thread for each piece of [rows, pieces]: blocks of at most 64 pieces (real rows are multiples of 512
+/// values) and kPieceThreads threads, so that narrow rows share a block and single ones have several.
 inline Grid piece_grid(std::int64_t rows, std::int64_t pieces) {
-  unsigned across = 8;
-  while (across < kPieceThreads && across < pieces) across *= 2;
-  const unsigned down = kPieceThreads / across;
+  unsigned across = 8, down = 1;
+  while (across < 64 && across < pieces) across *= 2;
+  while (across * down < kPieceThreads && down < rows) down *= 2;
   return {{to_grid(gpu::ceil_div(pieces, across)),
            to_grid(std::min<std::int64_t>(gpu::ceil_div(rows, down), 65535))},
           {across, down}};
