@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "gpu/stream.h"
 #include "kernels/attention.h"
@@ -67,6 +68,8 @@ class Ops {
   virtual void refuse_products(int /*count*/) {}
   /// Control of the invariance test: allows what makes a row depend on the number of rows.
   virtual void allow_split_k(bool /*allowed*/) {}
+  /// What a product would run on, in words; empty where there is no choice.
+  virtual std::string describe_choice(const GemmArgs& /*args*/) { return {}; }
 };
 
 /// fp32 in a fixed order, vectorised with Highway: the CPU backend, and the specification that other backends

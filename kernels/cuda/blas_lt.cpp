@@ -2,6 +2,7 @@
 
 #include <cublasLt.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <compare>
@@ -17,6 +18,10 @@ constexpr std::int64_t kWorkspaceBytes = 32 << 20;
 /// One plan is 300 bytes; M takes thousands of values when prompts are long.
 constexpr std::size_t kMaxPlans = 8192;
 constexpr int kMaxCandidates = 16;
+/// The library is asked as if there were at least this many rows. For one row it offers kernels of another
+/// kind (a matrix times a vector: measured, f32 results of [2048, 4096] and [4, 10240] then differ from those
+/// of more rows), whose sums have an order of their own.
+constexpr std::int64_t kLeastRows = 16;
 
 /// Everything that the library's choice depends on. M is x's rows, N w's, K their columns.
 struct Product {
@@ -97,18 +102,48 @@ struct Plan {
   }
 };
 
-/// True when the algorithm sums every element in one thread block.
-bool sums_in_one_block(const cublasLtMatmulAlgo_t& algo) {
-  std::int32_t splits = 0;
-  std::uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_MASK;
+template <class T>
+T setting_of(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoConfigAttributes_t attribute, T otherwise) {
+  T value = otherwise;
   std::size_t written = 0;
   const cublasStatus_t status =
-      first_failure({cublasLtMatmulAlgoConfigGetAttribute(&algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &splits,
-                                                          sizeof splits, &written),
-                     cublasLtMatmulAlgoConfigGetAttribute(&algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
-                                                          &scheme, sizeof scheme, &written)});
-  return status == CUBLAS_STATUS_SUCCESS && scheme == CUBLASLT_REDUCTION_SCHEME_NONE &&
-         (splits == 0 || splits == 1);
+      cublasLtMatmulAlgoConfigGetAttribute(&algo, attribute, &value, sizeof value, &written);
+  return status == CUBLAS_STATUS_SUCCESS ? value : otherwise;
+}
+
+/// What an algorithm computes with (CUBLASLT_NUMERICAL_IMPL_FLAGS_…); zero where it does not say.
+std::uint64_t numerics_of(const cublasLtMatmulAlgo_t& algo) {
+  std::uint64_t flags = 0;
+  std::size_t written = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoCapGetAttribute(
+      &algo, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &flags, sizeof flags, &written);
+  return status == CUBLAS_STATUS_SUCCESS ? flags : 0;
+}
+
+/// True when the algorithm sums every element in one thread block, and not by scalar multiply-adds.
+bool keeps_the_order(const cublasLtMatmulAlgo_t& algo) {
+  const auto splits = setting_of<std::int32_t>(algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, -1);
+  const auto scheme =
+      setting_of<std::uint32_t>(algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, CUBLASLT_REDUCTION_SCHEME_MASK);
+  return scheme == CUBLASLT_REDUCTION_SCHEME_NONE && (splits == 0 || splits == 1) &&
+         (numerics_of(algo) & CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA) == 0;
+}
+
+std::string text_of(const cublasLtMatmulAlgo_t& algo) {
+  using std::to_string;
+  const auto wide = [&](cublasLtMatmulAlgoConfigAttributes_t attribute) {
+    return to_string(setting_of<std::uint32_t>(algo, attribute, ~std::uint32_t{0}));
+  };
+  const auto narrow = [&](cublasLtMatmulAlgoConfigAttributes_t attribute) {
+    return to_string(setting_of<std::uint16_t>(algo, attribute, 0xFFFF));
+  };
+  return "algorithm " + wide(CUBLASLT_ALGO_CONFIG_ID) + ", tile " + wide(CUBLASLT_ALGO_CONFIG_TILE_ID) +
+         ", stages " + wide(CUBLASLT_ALGO_CONFIG_STAGES_ID) + ", inner shape " +
+         narrow(CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID) + ", cluster " +
+         narrow(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID) + ", custom " +
+         wide(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION) + ", swizzle " + wide(CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING) +
+         ", splits " + wide(CUBLASLT_ALGO_CONFIG_SPLITK_NUM) + ", reduction " +
+         wide(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME) + ", numerics " + to_string(numerics_of(algo));
 }
 
 class CublasLt final : public BlasLt {
@@ -167,6 +202,13 @@ class CublasLt final : public BlasLt {
     plans_.clear();
     planned_.clear();
   }
+  std::string describe_choice(const GemmArgs& args) override {
+    const Product product = product_of(args);
+    if (refused_.contains(Shape{product.n, product.k, product.y_type})) return "own kernel";
+    const Plan* plan = nullptr;
+    const cublasStatus_t status = find_plan(product, &plan);
+    return status == CUBLAS_STATUS_SUCCESS ? text_of(plan->algo) : cublasLtGetStatusName(status);
+  }
 
  private:
   bool refuse(const Product& product, const char* name, cublasStatus_t status) {
@@ -199,35 +241,52 @@ class CublasLt final : public BlasLt {
   }
 
   cublasStatus_t choose(const Product& p, Plan* plan) {
+    Product asked = p;
+    asked.m = std::max(p.m, kLeastRows);
+    Plan asked_plan;
     cublasLtMatmulPreferenceOpaque_t preference = {};
-    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-      return cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof value);
-    };
-    const std::uint64_t workspace = kWorkspaceBytes;
-    const std::uint32_t schemes =
-        split_k_allowed_ ? CUBLASLT_REDUCTION_SCHEME_MASK : CUBLASLT_REDUCTION_SCHEME_NONE;
     cublasStatus_t status =
-        first_failure({plan->lay_out(p), cublasLtMatmulPreferenceInit(&preference),
-                       prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace),
-                       prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes),
-                       prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.w_alignment),
-                       prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p.x_alignment),
-                       prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.y_alignment),
-                       prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p.y_alignment)});
+        first_failure({plan->lay_out(p), asked_plan.lay_out(asked), prefer(p, &preference)});
     if (status != CUBLAS_STATUS_SUCCESS) return status;
     std::array<cublasLtMatmulHeuristicResult_t, kMaxCandidates> candidates = {};
     int num_candidates = 0;
-    status = cublasLtMatmulAlgoGetHeuristic(handle_, &operation_, &plan->w, &plan->x, &plan->y, &plan->y,
-                                            &preference, kMaxCandidates, candidates.data(), &num_candidates);
+    status = cublasLtMatmulAlgoGetHeuristic(handle_, &operation_, &asked_plan.w, &asked_plan.x, &asked_plan.y,
+                                            &asked_plan.y, &preference, kMaxCandidates, candidates.data(),
+                                            &num_candidates);
     if (status != CUBLAS_STATUS_SUCCESS) return status;
     for (int i = 0; i < num_candidates; ++i) {
       const cublasLtMatmulHeuristicResult_t& candidate = candidates[static_cast<std::size_t>(i)];
-      if (candidate.state != CUBLAS_STATUS_SUCCESS || candidate.workspaceSize > workspace) continue;
-      if (!split_k_allowed_ && !sums_in_one_block(candidate.algo)) continue;
+      if (candidate.state != CUBLAS_STATUS_SUCCESS) continue;
+      if (!split_k_allowed_ && !keeps_the_order(candidate.algo)) continue;
+      if (!runs(candidate.algo, plan)) continue;
       plan->algo = candidate.algo;
       return CUBLAS_STATUS_SUCCESS;
     }
     return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+
+  cublasStatus_t prefer(const Product& p, cublasLtMatmulPreferenceOpaque_t* preference) const {
+    const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+      return cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value);
+    };
+    const std::uint64_t workspace = kWorkspaceBytes;
+    const std::uint32_t schemes =
+        split_k_allowed_ ? CUBLASLT_REDUCTION_SCHEME_MASK : CUBLASLT_REDUCTION_SCHEME_NONE;
+    return first_failure({cublasLtMatmulPreferenceInit(preference),
+                          set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace),
+                          set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes),
+                          set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.w_alignment),
+                          set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p.x_alignment),
+                          set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.y_alignment),
+                          set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p.y_alignment)});
+  }
+
+  /// Whether the algorithm takes these very operands, in our workspace.
+  bool runs(const cublasLtMatmulAlgo_t& algo, Plan* plan) {
+    cublasLtMatmulHeuristicResult_t needs = {};
+    const cublasStatus_t status =
+        cublasLtMatmulAlgoCheck(handle_, &operation_, &plan->w, &plan->x, &plan->y, &plan->y, &algo, &needs);
+    return status == CUBLAS_STATUS_SUCCESS && needs.workspaceSize <= std::size_t{kWorkspaceBytes};
   }
 
   cublasLtHandle_t handle_;

@@ -12,9 +12,10 @@
 
 namespace kernels::cuda {
 
-/// cuBLASLt for bf16 products, without reductions across thread blocks (CUBLASLT_REDUCTION_SCHEME_NONE): what
-/// makes a row's bits independent of how many rows there are. An explicit workspace and, per shape, the
-/// library's first choice, looked up once. Used by the device's thread alone.
+/// cuBLASLt for bf16 products, on tensor cores and without reductions across thread blocks
+/// (CUBLASLT_REDUCTION_SCHEME_NONE): what makes a row's bits independent of how many rows there are. An
+/// explicit workspace and, per shape, the library's first choice, looked up once. Used by the device's thread
+/// alone.
 class BlasLt {
  public:
   static gpu::Result<std::unique_ptr<BlasLt>, gpu::DeviceError> create(gpu::Device& device, BackendLog warn);
@@ -30,6 +31,8 @@ class BlasLt {
   virtual void refuse_next(int count) = 0;
   /// Control of the invariance test: allows reductions across thread blocks.
   virtual void allow_split_k(bool allowed) = 0;
+  /// Which algorithm this product takes, for tests and logs.
+  virtual std::string describe_choice(const GemmArgs& /*args*/) { return {}; }
 };
 
 }  // namespace kernels::cuda

@@ -161,6 +161,7 @@ class CudaOps final : public Ops {
   std::uint64_t num_fallbacks() const override { return blas_->num_fallbacks(); }
   void refuse_products(int count) override { blas_->refuse_next(count); }
   void allow_split_k(bool allowed) override { blas_->allow_split_k(allowed); }
+  std::string describe_choice(const GemmArgs& args) override { return blas_->describe_choice(args); }
 
  private:
   static gpu::CudaStream& cuda(gpu::Stream& stream) { return static_cast<gpu::CudaStream&>(stream); }

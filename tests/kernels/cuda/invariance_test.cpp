@@ -137,45 +137,62 @@ struct WeightShape {
   std::int64_t n, k;
 };
 
-/// Rows that differ from their value among the most rows, summed over all numbers of rows.
-std::int64_t differing_rows(Ops& ops, const WeightShape& shape, DType x_type, DType y_type,
-                            const std::vector<std::int64_t>& numbers) {
+/// Rows that differ from their value among the most rows, over all numbers of rows.
+struct Differences {
+  std::int64_t num_rows = 0;
+  std::string text;  // of the first few numbers of rows
+};
+
+Differences differences(Ops& ops, const WeightShape& shape, DType x_type, DType y_type,
+                        const std::vector<std::int64_t>& numbers) {
   TestDevice& test = *TestDevice::get();
   const std::int64_t most = *std::max_element(numbers.begin(), numbers.end());
   Room x(x_type, most, shape.k), w(x_type, shape.n, shape.k), y(y_type, most, shape.n);
   x.fill(1, 1.0F);
   w.fill(2, 0.0625F);
   EXPECT_TRUE(test.stream().fill_zero(y.matrix().base, y.size(), "y").ok());  // padding is compared as well
-  const auto run = [&](std::int64_t first, std::int64_t m) {
-    const auto done =
-        ops.gemm(test.stream(), {y.rows(0, m), x.rows(first, m), {w.matrix()}, Form::prefill, "invariance"});
+  const auto args_of = [&](std::int64_t first, std::int64_t m) {
+    return GemmArgs{y.rows(0, m), x.rows(first, m), {w.matrix()}, Form::prefill, "invariance"};
+  };
+  const auto run = [&](const GemmArgs& args) {
+    const auto done = ops.gemm(test.stream(), args);
     EXPECT_TRUE(done.ok()) << done.error().what;
   };
+  const auto line = [&](const std::string& what, const GemmArgs& args) {
+    const std::string choice = x_type == DType::bf16 ? ops.describe_choice(args) : "";
+    return "\n  " + what + (choice.empty() ? "" : ": " + choice);
+  };
   Comparison comparison;
-  run(0, most);
+  run(args_of(0, most));
   comparison.expect(y, most);
-  std::int64_t differing = 0;
+  Differences found;
+  int num_lines = 0;
   for (const std::int64_t m : numbers) {
-    const std::int64_t first = first_row(m, most);
-    run(first, m);
-    differing += comparison.differing_rows(y, first, m);
+    const GemmArgs args = args_of(first_row(m, most), m);
+    run(args);
+    const std::int64_t differing = comparison.differing_rows(y, first_row(m, most), m);
+    found.num_rows += differing;
+    if (differing == 0 || ++num_lines > 8) continue;
+    if (num_lines == 1) found.text = line("compared with M " + std::to_string(most), args_of(0, most));
+    found.text += line(std::to_string(differing) + " rows of M " + std::to_string(m), args);
   }
-  return differing;
+  return found;
 }
 
 void expect_invariant(Ops& ops, const WeightShape& shape, DType x_type, DType y_type,
                       const std::vector<std::int64_t>& numbers) {
-  EXPECT_EQ(differing_rows(ops, shape, x_type, y_type, numbers), 0)
-      << "N " << shape.n << ", K " << shape.k << ", " << gpu::to_string(x_type) << " to "
-      << gpu::to_string(y_type);
+  const Differences found = differences(ops, shape, x_type, y_type, numbers);
+  EXPECT_EQ(found.num_rows, 0) << "N " << shape.n << ", K " << shape.k << ", " << gpu::to_string(x_type)
+                               << " to " << gpu::to_string(y_type) << found.text;
 }
 
-/// Projections of Qwen3.8-Flash-Next and, for K = 4096 and 512, Qwen3-Next.
+/// Projections of Qwen3.8-Flash-Next, the K of other families' (Qwen3-Next: 4096 and 512, a 27B: 17408, Qwen3
+/// 0.6B: 3072), and of a model small enough for a fixture.
 const std::vector<WeightShape>& layer_shapes() {
-  static const std::vector<WeightShape> shapes = {{1, 2560},    {4, 10240},    {48, 2560},   {320, 10240},
-                                                  {512, 2560},  {640, 2560},   {2048, 512},  {2048, 4096},
-                                                  {2560, 640},  {2560, 2560},  {2560, 6144}, {6144, 2560},
-                                                  {10240, 320}, {10240, 2560}, {12288, 2560}};
+  static const std::vector<WeightShape> shapes = {
+      {64, 64},     {1, 2560},     {4, 10240},   {48, 2560},   {320, 10240},  {512, 2560},
+      {640, 2560},  {1024, 3072},  {2048, 512},  {2048, 4096}, {2560, 640},   {2560, 2560},
+      {2560, 6144}, {5120, 17408}, {6144, 2560}, {10240, 320}, {10240, 2560}, {12288, 2560}};
   return shapes;
 }
 
@@ -212,7 +229,7 @@ TEST(Invariance, ReductionsAcrossBlocksDoDiffer) {
   std::int64_t differing = 0;
   for (const WeightShape& shape : layer_shapes()) {
     if (shape.k < 4096) continue;
-    differing += differing_rows(*ops, shape, DType::bf16, DType::f32, one_to(64, {1117}));
+    differing += differences(*ops, shape, DType::bf16, DType::f32, one_to(64, {1117})).num_rows;
   }
   EXPECT_GT(differing, 0);
 }

@@ -212,6 +212,7 @@ TEST(CudaMoeExperts, AgreeWithTheCpu) {
     expect_experts({1, 64, 24, 4, 2}, dtype, 4);
     expect_experts({5, 40, 8, 19, 3}, dtype, 19);  // experts that nobody chose, no multiple of eight
     expect_experts({33, 72, 40, 5, 4}, dtype, 2);  // two experts take everything: several tiles
+    expect_experts({3, 520, 72, 3, 2}, dtype, 3);  // more stages of K than are under way at once
     expect_experts({17, 32, 16, 1, 1}, dtype, 1);
     expect_experts({40, 16, 16, 70, 2}, dtype, 70);
   }
