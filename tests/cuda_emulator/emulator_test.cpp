@@ -311,6 +311,23 @@ struct View {
 };
 __global__ void read_first(View view, int* out) { *out = *view.base; }
 
+struct Flagged {
+  std::int64_t count;
+  std::uint8_t flag;  // and seven bytes of nothing
+};
+__global__ void write_flag(Flagged from, int* out) { *out = from.flag; }
+
+TEST(Launch, WhatLiesBetweenMembersIsNoAddress) {
+  Device<int> out(std::vector<int>(1, 0));
+  Flagged argument;
+  const void* const host = &argument;
+  std::memset(static_cast<void*>(&argument), 0, sizeof argument);
+  std::memcpy(reinterpret_cast<std::byte*>(&argument) + 8, &host, sizeof host);
+  argument.flag = 7;
+  ASSERT_EQ(start(1, 1, 0, write_flag, argument, out.base()), cudaSuccess);
+  EXPECT_EQ(out.values(), (std::vector<int>{7}));
+}
+
 TEST(Launch, AnArgumentWithAHostAddressEndsTheProcessWithAReport) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const std::vector<int> host(4, 5);

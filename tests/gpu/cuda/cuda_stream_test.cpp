@@ -84,7 +84,7 @@ TEST(CudaStream, ManyDownloadsOfOneStepAllArrive) {
   auto fresh = TestDevice::get()->device().create_stream();
   ASSERT_TRUE(fresh.ok());
   gpu::Stream& own = **fresh;
-  constexpr std::size_t kLarge = 5 * kMiB;
+  constexpr std::size_t kLarge = 11 * kMiB;
   const auto sent = pattern(kLarge, 5);
   OnDevice there(sent.data(), kLarge);
   EXPECT_DONE(stream().synchronize());

@@ -125,7 +125,8 @@ TEST(CudaGdn, BothFormsAgreeWithTheCpu) {
   for (const DType dtype : kActivationTypes) {
     for (const Heads& heads : shapes()) {
       for (const std::int32_t rows : {1, 2, 17, 63, 64, 65, 128, 150}) {
-        if (TestDevice::get()->emulated() && heads.k_dim == 128 && rows % 64 > 1 && rows != 17) continue;
+        const bool large = heads.k_dim >= 128 && (heads.v_heads > 3 || TestDevice::get()->emulated());
+        if (large && rows != 1 && rows != 65) continue;
         for (const Form form : {Form::prefill, Form::decode}) {
           SCOPED_TRACE(name_of(heads, dtype, rows) + (form == Form::decode ? ", decode" : ", prefill"));
           DeltaNet net(heads, dtype, rows, rng);
@@ -219,7 +220,8 @@ TEST(CudaGdn, PrefillHasTheSameBitsForEveryCutOnTheGridAlignedOrNot) {
   REQUIRE_DEVICE();
   for (const DType dtype : kActivationTypes) {
     for (unsigned seed = 60; seed < 68; ++seed) {
-      const Heads heads = seed % 2 == 0 ? Heads{2, 4, 16, 16} : Heads{1, 2, 24, 40};
+      Heads heads = seed % 2 == 0 ? Heads{2, 4, 16, 16} : Heads{1, 2, 24, 40};
+      if (seed % 4 == 3 && !TestDevice::get()->emulated()) heads = {2, 6, 128, 128};
       std::mt19937 a(seed), b(seed), c(seed), rng(seed);
       const auto rows = static_cast<std::int32_t>(65 + rng() % 250);
       DeltaNet whole(heads, dtype, rows, a), cut(heads, dtype, rows, b);
