@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "kernels/philox.h"
 #include "tests/kernels/cuda/sample_case.h"
 
 namespace kernels {
@@ -313,6 +314,25 @@ TEST(CudaSampleAdjust, RowsOfOneSlotAreCountedByPositionWhateverTheirOrder) {
   EXPECT_TRUE(bytes_of(backward.counts->of_token) == bytes_of(forward.counts->of_token));
 }
 
+TEST(CudaSampleAdjust, AnUnusableRowLeavesTheOthersOfItsSlotTheirTurn) {
+  REQUIRE_DEVICE();
+  std::mt19937 random(24);
+  SampleCase call(3, 50);
+  call.random_logits(random);
+  fill_ids(call, 2, random);
+  call.counts.emplace(SampleCase::kSlots, 50, SampleCase::kPositions);
+  for (std::int32_t r = 0; r < 3; ++r) {
+    call.params[static_cast<std::size_t>(r)] = at(2, 20 + r);
+    call.params[static_cast<std::size_t>(r)].frequency_penalty = 0.5F;
+  }
+  call.logits.set(0, 49, kInfinity);
+  const auto [cpu, device] = expect_same(call, "the first row of a slot is unusable");
+  for (std::int64_t r = 1; r < 3; ++r)
+    EXPECT_TRUE(device.scratch.row_bits(r) == cpu.scratch.row_bits(r)) << r;
+  EXPECT_TRUE(bytes_of(device.counts->of_token) == bytes_of(cpu.counts->of_token));
+  EXPECT_EQ(device.counts->counted, cpu.counts->counted);
+}
+
 /// Rows at positions of their own, so that each has its random number.
 void sample_all(SampleCase& call, const RowSampling& like) {
   for (std::int32_t r = 0; r < static_cast<std::int32_t>(call.num_rows()); ++r) {
@@ -379,6 +399,24 @@ TEST(CudaSampleDraw, TopPAndMinPKeepWhatTheCpuKeeps) {
       }
     }
   }
+}
+
+TEST(CudaSampleDraw, ANumberOnABoundaryBelongsToTheNextToken) {
+  REQUIRE_DEVICE();
+  // Even weights: token i owns [i, i + 1) / vocab, and some seeds hit an edge exactly.
+  const std::int64_t vocab = 4096;
+  SampleCase call(1, vocab);
+  call.set_row(0, std::vector<double>(static_cast<std::size_t>(vocab), 0.25));
+  RowSampling sampling = at(0, 7);
+  sampling.temperature = 1.0F;
+  double place = 0.5;
+  for (; place != std::floor(place) || place == 0.0; ++sampling.seed) {
+    ASSERT_LT(sampling.seed, 1U << 24);
+    place = uniform(sampling.seed + 1, sampling.position) * static_cast<double>(vocab);
+  }
+  call.params[0] = sampling;
+  const auto both = expect_same(call, "an edge");
+  EXPECT_EQ(both.device.out[0].token, static_cast<std::int32_t>(place));
 }
 
 /// Which tokens come out of `draws` draws from one row of logits.
