@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MINI = ROOT / "conf/models/atlas-mini"
 TINY = ROOT / "tests/fixtures/tiny-qwen4_exp"
 BINARY = Path(os.environ.get("ATLAS_BINARY", ROOT / "build/release/atlas"))
+EMULATED_MODULE = Path(os.environ.get("ATLAS_EMULATED_MODULE", ROOT / "build/release/lib/atlas_cuda_emulated.so"))
 BACKEND_MODULES = Path(os.environ.get("ATLAS_BACKEND_MODULES", ROOT / "build/release/tests/backend_modules"))
 
 

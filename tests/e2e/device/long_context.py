@@ -288,14 +288,14 @@ def main():
     parser.add_argument("--model", type=Path, default=ROOT / "tests/fixtures/tiny-qwen4_exp")
     parser.add_argument("--backend", default="cuda", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--scale", default="full", choices=SCALES)
-    parser.add_argument("--only", default="", help="checks whose name begins so")
+    parser.add_argument("--only", action="append", help="checks whose name begins so; repeatable")
     parser.add_argument("--wrap", default="", help="command in front of the server")
     parser.add_argument("--json", help="the table as a file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         evidence = Evidence(options, copy_with_positions(options.model, SCALES[options.scale]["positions"], Path(folder)))
         for name, check in evidence.checks():
-            if name.startswith(options.only):
+            if name.startswith(tuple(options.only or [""])):
                 evidence.run(name, check)
     print(f"\n{evidence.backend}\n\n| check | | seconds | what |\n|---|---|---|---|")
     for row in evidence.rows:
