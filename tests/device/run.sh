@@ -4,6 +4,7 @@
 #   run.sh [--tree TREE] [--out FOLDER] [--filter GTEST_FILTER] PART…
 # Parts: tests     every device test
 #        memcheck, racecheck, initcheck    the tests of --filter under compute-sanitizer
+#        bf16      what bfloat16 costs Atlas beside what it costs transformers on this GPU; needs torch and transformers
 #        server    long prompts, chunked against whole, batch 1 against 32, a sticky fault under load, through the running server
 #        server-memcheck    the longest prompt through the server under compute-sanitizer
 #        kernels, steps     tables of the benchmarks, where they were packed
@@ -70,6 +71,9 @@ run_part() {
     server-memcheck)
       [ -n "$sanitizer" ] || { echo "compute-sanitizer was not found"; return 1; }
       evidence --scale "${ATLAS_SCALE:-full}" --only longest --wrap "$sanitizer --tool memcheck --error-exitcode 9" --json "$out/server-memcheck.json" ;;
+    bf16)
+      python3 "$tree/tests/model/cuda/transformers_bf16.py" "$out/transformers_bf16.json" "$ATLAS_FIXTURES" &&
+        ATLAS_BF16_REFERENCE="$out/transformers_bf16.json" "$bundle/device_tests" --gtest_filter='DeviceBf16.*' ;;
     kernels) bench kernel_bench ;;
     steps) bench step_bench ;;
     *) echo "no part $1"; return 2 ;;

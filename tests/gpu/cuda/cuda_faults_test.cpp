@@ -30,8 +30,8 @@ TEST(CudaFaults, ARefusedLaunchIsRefusedAndTheNextOperationRuns) {
     const gpu::Status status = stream().inject(InjectedFault::refused_launch, "step 7");
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().kind, DeviceError::Kind::refused);
-    EXPECT_NE(status.error().what.find("step 7: cudaErrorInvalidConfiguration"), std::string::npos)
-        << status.error().what;
+    // …Configuration or …Value: versions of the runtime name it differently.
+    EXPECT_NE(status.error().what.find("step 7: cudaErrorInvalid"), std::string::npos) << status.error().what;
     EXPECT_TRUE(works());
   }
 }
