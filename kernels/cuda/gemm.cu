@@ -50,6 +50,10 @@ gpu::Status multiply_bf16(Context& context, const GemmArgs& args) {
   return multiply<MmaManyRows, TY>(context, args);
 }
 
+/// One column is a dot product a row. For it the library has only kernels that multiply a matrix by a vector,
+/// whose order of summing depends on the number of rows.
+bool is_for_the_library(const GemmArgs& args) { return args.y.cols.n > 1; }
+
 /// The products that this backend has, as (x, w, y).
 gpu::Status unsupported(const GemmArgs& args) {
   const std::string weight = args.w.is_quantized() ? std::string(to_string(args.w.quantized.format))
@@ -72,9 +76,11 @@ gpu::Status gemm(Context& context, const GemmArgs& args) {
                                                 : multiply<FmaManyRows, float>(context, args);
   }
   if (x != DType::bf16) return unsupported(args);
-  auto done = context.blas.matmul(context.stream, args);
-  if (!done.ok()) return std::move(done).error();
-  if (*done) return gpu::Done{};
+  if (is_for_the_library(args)) {
+    auto done = context.blas.matmul(context.stream, args);
+    if (!done.ok()) return std::move(done).error();
+    if (*done) return gpu::Done{};
+  }
   return y == DType::f32 ? multiply_bf16<float>(context, args) : multiply_bf16<gpu::bf16>(context, args);
 }
 
