@@ -136,15 +136,8 @@ cudaError_t set_function_attribute(const void* kernel, cudaFuncAttribute attribu
 /// `run` calls the kernel once, as the thread that is current then.
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, std::function<void()> run);
 /// Ends the process when a kernel's argument holds the address of memory that a device could not reach, which
-/// plain C++ would read without a word.
+/// plain C++ would read without a word. Arguments have no bytes between members that could hold an old one.
 void check_argument(const void* kernel, const void* argument, std::size_t size);
-/// What lies between members is whatever the stack held, an address perhaps.
-template <class T>
-void clear_padding([[maybe_unused]] T& value) {
-#if __has_builtin(__builtin_clear_padding)
-  __builtin_clear_padding(&value);
-#endif
-}
 /// Work of a library that is not emulated, in the stream's order.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
 
@@ -163,10 +156,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   std::tuple<Parameters...> values(std::forward<Arguments>(arguments)...);
   const auto* const address = reinterpret_cast<const void*>(kernel);
   std::apply(
-      [address](auto&... value) {
-        ((cuda_emulator::clear_padding(value), cuda_emulator::check_argument(address, &value, sizeof(value))),
-         ...);
-      },
+      [address](auto&... value) { (cuda_emulator::check_argument(address, &value, sizeof(value)), ...); },
       values);
   return cuda_emulator::launch(*config, address, [kernel, values] { std::apply(kernel, values); });
 }
