@@ -15,6 +15,7 @@
 #include "actors/system.h"
 #include "http/listener.h"
 #include "http/log.h"
+#include "http/open_files.h"
 #include "http/service.h"
 #include "http/startup_report.h"
 #include "model/checkpoint/gguf_text.h"
@@ -180,6 +181,8 @@ int run_serve(const model::ServeOptions& options, const Build& build) {
   start_log(options.log_level, options.log_format);
   auto local = open_model(options, build);
   if (!local.ok()) return fail(local.error().problems);
+  if (const auto files = allow_open_files(options.max_connections); !files.ok())
+    return fail(files.error().problems);
 
   // Order matters: the loop outlives the actors, whose sinks hold connections; the listener goes before both.
   IoLoop loop;

@@ -1,7 +1,9 @@
 """The command line: where values come from, what is shown, logs (contract: `atlas` binary)."""
+import contextlib
 import json
 import os
 import re
+import socket
 import subprocess
 
 import pytest
@@ -247,3 +249,22 @@ def test_files_that_are_no_files_are_refused_and_lost_output_is_an_error(tmp_pat
         assert run.returncode in (1, 2) and "cannot be read" in run.stderr
     with open("/dev/full", "w") as full:
         assert subprocess.run([BINARY, "plan", str(MINI)], stdout=full, stderr=subprocess.DEVNULL, timeout=60).returncode == 1
+
+
+def test_as_many_connections_as_asked_for_are_held_whatever_the_soft_limit_of_files(start, tmp_path):
+    def limited(name, limits):
+        binary = tmp_path / name
+        binary.write_text(f'#!/bin/bash\nulimit {limits}\nexec "{BINARY}" "$@"\n')
+        binary.chmod(0o755)
+        return binary
+
+    server = start("--max-connections=200", binary=limited("soft", "-Sn 64"))
+    with contextlib.ExitStack() as held:
+        for _ in range(150):
+            held.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=10))
+        assert server.get("/livez")[0] == 200
+    run = subprocess.run([limited("hard", "-n 300"), "serve", str(MINI), "--port=0", "--max-connections=200"],
+                         capture_output=True, text=True, timeout=60)
+    assert run.returncode == 1 and "listening" not in run.stdout
+    for part in ("--max-connections is 200", "328 open files", "may have 300", "at most 172"):
+        assert part in run.stderr, run.stderr
