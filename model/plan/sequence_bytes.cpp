@@ -57,8 +57,8 @@ std::int64_t gdn_state(const ModelConfig& config, const Sizes& sizes) {
 std::int64_t gdn_replay(const ModelConfig& config, const Sizes& sizes) {
   if (!config.gdn) return 0;
   const GdnConfig& gdn = *config.gdn;
-  return count_layers(config, LayerKind::linear_attention) * sizes.drafts * 4 *
-         (gdn.num_v_heads + gdn.key_width() + gdn.value_width());
+  const std::int64_t values = gdn.num_v_heads + gdn.key_width() + gdn.value_width();
+  return count_layers(config, LayerKind::linear_attention) * sizes.drafts * 4 * values;
 }
 
 std::int64_t ple_ring(const ModelConfig& config, const Sizes& sizes) {

@@ -19,8 +19,8 @@ StepLimits step_limits(const ServePlan& plan) {
 gpu::Bytes staging_bytes(const StepLimits& limits) {
   constexpr std::int64_t kIndex = sizeof(std::int32_t);
   constexpr std::int64_t kSections = 20, kPadding = 16;  // what aligning each section may cost
-  return {limits.rows * 3 * kIndex +                     // slots, positions, ids
-          limits.feeds * 3 * kIndex +                    // segments
+  return {3 * kIndex * limits.rows +                     // slots, positions, ids
+          3 * kIndex * limits.feeds +                    // segments
           limits.new_pages * kIndex +
           limits.logits_rows * (kIndex + std::int64_t{sizeof(kernels::RowSampling)}) +
           limits.feeds * (kMaxBiases * std::int64_t{sizeof(kernels::TokenBias)} + kMaxBans * kIndex) +
