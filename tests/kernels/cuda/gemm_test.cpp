@@ -110,7 +110,7 @@ TEST(CudaGemm, OwnBf16ProductsAgreeWithTheCpu) {
   for (const ShapeOfProduct& shape : edge_shapes()) {
     for (const DType y_type : {DType::bf16, DType::f32}) expect_product(*own.ops, shape, DType::bf16, y_type);
   }
-  EXPECT_EQ(own.ops->num_fallbacks(), 2 * edge_shapes().size());
+  EXPECT_EQ(testing::take_num_fallbacks(*own.ops), 2 * edge_shapes().size());
 }
 
 TEST(CudaGemm, F32ProductsAgreeWithTheCpu) {
@@ -197,12 +197,15 @@ TEST(CudaGemm, ARefusalIsSaidOnceCountedAndSticksToTheShape) {
   for (const char* part : {"M 5", "N 24", "K 40", "y bf16", "alignment", "x ", "w "}) {
     EXPECT_THAT(own.warnings[0], HasSubstr(part));
   }
-  EXPECT_EQ(own.ops->num_fallbacks(), 1U);
+  EXPECT_EQ(testing::take_num_fallbacks(*own.ops), 1U);
   expect_product(*own.ops, {9, 24, 40}, DType::bf16, DType::bf16);  // the same weight, other rows
-  EXPECT_EQ(own.ops->num_fallbacks(), 2U);
+  const std::vector<GemmFallbacks> taken = own.ops->take_fallbacks();
+  ASSERT_EQ(taken.size(), 1U);
+  EXPECT_EQ(taken[0].shape, "24x40_bf16");
+  EXPECT_EQ(taken[0].count, 1U);
   expect_product(*own.ops, {9, 24, 40}, DType::bf16, DType::f32);  // another y
   expect_product(*own.ops, {9, 32, 40}, DType::bf16, DType::bf16);
-  EXPECT_EQ(own.ops->num_fallbacks(), 2U);
+  EXPECT_EQ(testing::take_num_fallbacks(*own.ops), 0U);
   EXPECT_EQ(own.warnings.size(), 1U);
 }
 
