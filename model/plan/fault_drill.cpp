@@ -197,7 +197,7 @@ Result<std::vector<FaultOrder>, LoadError> parse_fault_orders(std::string_view t
 
 std::string fault_help() {
   std::string out =
-      "ATLAS_TEST_FAULT=KIND[@step=N|next][@op=NAME][@request=N][@role=ACTOR][@ms=T][,…]\n"
+      "  ATLAS_TEST_FAULT=KIND[@step=N|next][@op=NAME][@request=N][@role=ACTOR][@ms=T][,…]\n"
       "  Drill: something fails once, in the first step from the N-th since ready on (next: the first) in "
       "which it can.\n"
       "  op: before that operation; request: the N-th choice since ready, 0 the health canary; 1 alone is "

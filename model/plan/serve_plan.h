@@ -6,6 +6,7 @@
 
 #include "gpu/device.h"
 #include "model/arch/model_config.h"
+#include "model/plan/sequence_bytes.h"
 
 namespace model {
 
@@ -17,6 +18,13 @@ gpu::DType activation_type(DTypeOption option, gpu::Backend backend);
 /// What matrices of weights become on the device: activations' type on CUDA; none on the CPU, which
 /// multiplies every type that files have.
 std::optional<gpu::DType> weight_matrix_type(DTypeOption option, gpu::Backend backend);
+
+/// What flags and config files may ask for; memory is the limit long before. Kernels put segments, and tiles
+/// of one segment's rows, into launch grid directions that end at 65535.
+namespace plan_limits {
+inline constexpr std::int32_t kSequences = 1 << 15, kPrefillTokens = 1 << 19, kDrafts = 16,
+                              kSnapshotSlots = 64;
+}  // namespace plan_limits
 
 /// What the operator set that shapes capacities (the rest of the options does not reach the model).
 struct PlanOptions {
@@ -33,6 +41,8 @@ struct PlanOptions {
   double gpu_memory_utilization = 0.85;
   std::optional<gpu::Bytes> weight_bytes;  ///< on the device; default: from the config, files' types as bf16
   std::int32_t num_drafts = 0;             ///< 0: speculation off
+  bool rolls_back = false;                 ///< something captures snapshots: --content-loop-watchdog
+  std::int32_t snapshot_slots = 4;         ///< of a sequence: its ring of rollback points
 };
 
 /// Every capacity, derived. Printed, served as /serve-plan, and the only source of limits.
@@ -59,12 +69,25 @@ struct ServePlan {
   std::int32_t qsa_ring_rows = 0;
   std::int32_t ple_tokens = 0;       ///< PLE scratch
   std::int64_t ple_cache_slots = 0;  ///< next_pow2(mb * ngram_heads); unused while the table is resident
-  gpu::Bytes kv_bytes, state_bytes, arena_bytes;
+  std::int32_t snapshot_slots = 0;   ///< of a sequence; less than asked for where memory is short
+  std::int32_t num_snapshots = 0;    ///< in the pool; 0 while nothing captures any
+  SequenceBytes sequence;            ///< of one sequence of max_seq_len tokens
+  gpu::Bytes snapshot_bytes;         ///< of one snapshot
+  gpu::Bytes kv_bytes, state_bytes, snapshot_pool_bytes;
+  gpu::Bytes arena_bytes;        ///< scratch of a step, shared by all layers …
+  gpu::Bytes ple_scratch_bytes;  ///< … of which a PLE layer takes this while it runs
+  gpu::Bytes weight_bytes;
+  gpu::Bytes memory_total;           ///< of the device, or what the machine and its control group have
+  gpu::Bytes memory_ceiling;         ///< what may be taken of it
+  std::vector<std::string> notes{};  ///< options that do less than they ask for, and why: printed, no error
 };
 
 /// Pure. All violations at once, each saying what, why and the value needed.
 Result<ServePlan, LoadError> derive_serve_plan(const ModelConfig& config, const PlanOptions& options,
                                                const gpu::DeviceFacts& facts);
+/// Under the names of its fields: what `atlas plan` prints and /serve-plan answers.
 std::string to_json(const ServePlan& plan);
+/// For the operator: capacities, what one sequence costs, and where the memory goes. A line each.
+std::vector<std::string> describe(const ServePlan& plan);
 
 }  // namespace model

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 
 class Failed(Exception):
@@ -18,7 +19,8 @@ class Server:
     """One `atlas serve`, its output kept; every wait is bounded."""
 
     def __init__(self, options, model, *flags, env=None, slots=8):
-        argv = [*shlex.split(options.wrap), options.binary, "serve", str(model), "--port=0", f"--backend={options.backend}",
+        self.binary = str(options.binary)
+        argv = [*shlex.split(options.wrap), self.binary, "serve", str(model), "--port=0", f"--backend={options.backend}",
                 f"--max-batch-size={slots}", *flags]
         self.patience = 1200 if options.wrap else 300
         self.lines, self.news = [], threading.Condition()
@@ -75,10 +77,24 @@ class Server:
             raise Failed(f"{len(prompt)} tokens: an answer of another form: {text[:300]}")
         return match[1]
 
+    def served_pid(self):
+        """Of the server itself, which may be a descendant of what it is wrapped in."""
+        family = [self.process.pid]
+        for pid in family:
+            process = Path(f"/proc/{pid}")
+            try:
+                if (process / "cmdline").read_bytes().split(b"\0")[0].decode(errors="replace") == self.binary:
+                    return pid
+                for children in process.glob("task/*/children"):
+                    family += map(int, children.read_text().split())
+            except OSError:
+                pass  # it has just ended
+        return self.process.pid
+
     def stop(self):
         """The exit code after SIGTERM."""
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
+            os.kill(self.served_pid(), signal.SIGTERM)
         try:
             return self.process.wait(self.patience)
         except subprocess.TimeoutExpired:
