@@ -4,11 +4,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/generate_request.h"
 #include "actors/response_sink.h"
+#include "model/arch/known_answer.h"
 #include "model/arch/model_config.h"
 #include "model/plan/serve_plan.h"
 
@@ -32,7 +34,8 @@ class Engine {
   virtual void resume(Ticket ticket) = 0;
 
   /// Renders and encodes on the encoder's thread; `done` is called once, from another thread, unless
-  /// `unwanted` became true before. Refused (overloaded, at once) when too many texts wait.
+  /// `unwanted` became true before: with an error when the encoder dies of it, too. Refused (overloaded, at
+  /// once) when too many texts wait.
   struct Encoded {
     std::string text;
     std::vector<model::TokenId> ids;
@@ -46,10 +49,13 @@ class Engine {
 enum class ProcessState : std::uint8_t { starting, ready, draining, failing, exited };
 struct HealthView {
   ProcessState state = ProcessState::starting;
-  std::string stage;      ///< while starting: "loading weights", "warm-up"
+  std::string stage;      ///< while starting: "loading weights", "canary"
   double progress = 0.0;  ///< of the stage
   std::string reason;     ///< while failing
 };
+/// To a request that cannot be taken in this state.
+model::RequestError refusal(const HealthView& view);
+
 class HealthWord {
  public:
   HealthView view() const;
@@ -90,6 +96,7 @@ struct ServedModel {
   model::GenerationDefaults generation;
   model::ServePlan plan;
   BackendInfo backend;
+  std::optional<model::KnownAnswer> known_answer;                  ///< what the canary has to say
   std::vector<model::TokenId> stop_tokens;                         ///< end a generation unless ignore_eos
   std::shared_ptr<const model::text::Tokenizer> tokenizer;         ///< null: token ids only
   std::shared_ptr<const model::text::ChatTemplate> chat_template;  ///< null: none

@@ -9,13 +9,14 @@
 /// Included by *_actor files alone.
 namespace actors {
 
-using GpuStreamHandle = caf::typed_actor<caf::reacts_to<ExecutePlan>>;
+using GpuStreamHandle = caf::typed_actor<caf::reacts_to<ExecutePlan>, caf::reacts_to<RunCanary>>;
 
 /// gpu_stream → scheduler, before it says EngineUp to health: plans go there.
 struct AttachGpuStream {
   GpuStreamHandle gpu_stream;
 };
 struct HealthTick {};    ///< health to itself
+struct CanaryTime {};    ///< health to itself
 struct BeginRequest {};  ///< a request actor to itself: after what overtook it
 struct LoadEngine {};    ///< the GPU-stream actor to itself
 
@@ -23,7 +24,8 @@ using SchedulerHandle =
     caf::typed_actor<caf::reacts_to<Acknowledge>, caf::reacts_to<AttachGpuStream>, caf::reacts_to<Register>,
                      caf::reacts_to<Finish>, caf::reacts_to<Cancel>, caf::reacts_to<Pause>,
                      caf::reacts_to<Resume>, caf::reacts_to<Rollback>, caf::reacts_to<SetMask>,
-                     caf::reacts_to<StepDone>, caf::reacts_to<EngineLost>>;
+                     caf::reacts_to<StepDone>, caf::reacts_to<EngineLost>, caf::reacts_to<CanaryWanted>,
+                     caf::reacts_to<CanaryEnded>>;
 using SequenceHandle =
     caf::typed_actor<caf::reacts_to<TokensReady>, caf::reacts_to<Accepted>, caf::reacts_to<Refused>,
                      caf::reacts_to<StepFailed>, caf::reacts_to<Declined>, caf::reacts_to<Captured>,
@@ -38,13 +40,17 @@ using HealthHandle =
     caf::typed_actor<caf::reacts_to<EngineUp>, caf::reacts_to<LoadFailed>, caf::reacts_to<EngineLost>,
                      caf::reacts_to<Submit>, caf::reacts_to<TicketGone>, caf::reacts_to<TicketPaused>,
                      caf::reacts_to<TicketResumed>, caf::reacts_to<Drain>, caf::reacts_to<HealthTick>,
-                     caf::reacts_to<EncodeJob>>;
+                     caf::reacts_to<EncodeJob>, caf::reacts_to<CanaryTime>, caf::reacts_to<CanaryEnded>>;
 
 }  // namespace actors
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::AttachGpuStream)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::HealthTick)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::BeginRequest)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::CanaryTime)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::CanaryWanted)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::RunCanary)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::CanaryEnded)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::LoadEngine)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::Register)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::Acknowledge)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/engine.h"
+#include "actors/gpu_stream/canary.h"
 #include "actors/response_sink.h"
 #include "model/errors.h"
 #include "model/ids.h"
@@ -106,7 +107,7 @@ struct ChoiceEnded {
   ChoiceEnd end;
   std::int32_t completion_tokens = 0;
   std::int32_t reasoning_tokens = 0;
-  std::string error;  ///< what failed, when end.reason is error
+  std::optional<model::StepError> error;  ///< what failed, when end.reason is error
 };
 struct EndChoice {  ///< request → sequence: stop now, for this reason
   model::FinishReason reason = model::FinishReason::cancelled;
@@ -122,7 +123,7 @@ struct RequestTimedOut {
   std::string details;  ///< what ran out, for stop_details
 };
 struct EngineFailing {
-  std::string reason;
+  model::FatalError error;
 };
 
 // ---- gpu_stream ↔ scheduler, health
@@ -136,9 +137,27 @@ struct StepDone {
 struct EngineLost {
   model::FatalError error;
 };
-struct EngineUp {};  ///< loaded and warm
+struct EngineUp {};  ///< loaded, and the canary passed
 struct LoadFailed {
   std::vector<std::string> problems;
+};
+
+// ---- the canary of a ready process: health → scheduler → gpu_stream, and back to both
+
+struct CanaryWanted {
+  std::int32_t num_pages = 0;
+};
+struct RunCanary {
+  CanaryPlace place;
+};
+struct CanaryEnded {
+  enum class Outcome {
+    passed,
+    skipped,  ///< somebody is being served: that says as much
+    failed,
+  };
+  Outcome outcome = Outcome::passed;
+  std::string what;
 };
 
 // ---- http → health (Engine, System), each by its ticket

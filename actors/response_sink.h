@@ -33,7 +33,7 @@ struct ChoiceDelta {
 /// Exactly one per choice.
 struct ChoiceEnd {
   std::int32_t index = 0;
-  model::FinishReason reason = model::FinishReason::stop;
+  model::FinishReason reason = model::FinishReason::error;  ///< what nobody said ended well did not
   std::variant<std::monostate, std::string, model::TokenId>
       stop_reason;           ///< the stop string or token that ended it
   std::string stop_details;  ///< which guard, for length and error
@@ -53,16 +53,16 @@ struct ResponseStart {
 /// What a request needs of a connection; http/ implements it per API and transport. Called by its
 /// request's Outlet alone, one call at a time and in this order: fail(RequestError) | start, delta*,
 /// end_choice (one per choice), finish. An engine error after start comes as end_choice{error} per running
-/// choice with `fail_running` before finish. Never blocks; the sink hands bytes to its connection's thread.
+/// choice and one engine_error before finish. Never blocks; the sink hands bytes to its connection's thread.
 class ResponseSink {
  public:
   virtual ~ResponseSink() = default;
   virtual void start(const ResponseStart& start) = 0;
   virtual void delta(const ChoiceDelta& delta) = 0;
   virtual void end_choice(const ChoiceEnd& end) = 0;
-  /// The text of an engine error or time-out that ended one or more choices: HTTP 500 when nothing was sent
-  /// (non-stream), a top-level error object in a stream.
-  virtual void engine_error(const std::string& what, const std::string& code) = 0;
+  /// What ended one or more choices with `error`: an HTTP status when nothing was sent (non-stream), a
+  /// top-level error object in a stream.
+  virtual void engine_error(const model::EngineError& error) = 0;
   virtual void finish(const Usage& usage) = 0;
   virtual void fail(const model::RequestError& error) = 0;  ///< before start only; terminal
 };

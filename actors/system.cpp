@@ -23,6 +23,32 @@ model::Result<Engine::Encoded, model::RequestError> encode_or_say_why(const Serv
   }
 }
 
+/// Answers the client of a text exactly once, unless it left: when the encoder dies with its job, too.
+class EncodeAnswer {
+ public:
+  using Done = std::function<void(model::Result<Engine::Encoded, model::RequestError>)>;
+  EncodeAnswer(Done done, std::shared_ptr<const std::atomic<bool>> unwanted, const HealthWord& word)
+      : done_(std::move(done)), unwanted_(std::move(unwanted)), word_(word) {}
+  EncodeAnswer(const EncodeAnswer&) = delete;
+  EncodeAnswer& operator=(const EncodeAnswer&) = delete;
+  ~EncodeAnswer() {
+    if (!done_ || *unwanted_) return;
+    const auto view = word_.view();
+    const bool alive = view.state == ProcessState::ready;  // it has not heard yet
+    done_(alive ? model::refused_by(model::FatalError{"the encoder failed"}) : refusal(view));
+  }
+
+  bool wanted() const { return !*unwanted_; }
+  void give(model::Result<Engine::Encoded, model::RequestError> encoded) {
+    std::exchange(done_, nullptr)(std::move(encoded));
+  }
+
+ private:
+  Done done_;
+  std::shared_ptr<const std::atomic<bool>> unwanted_;
+  const HealthWord& word_;
+};
+
 /// The seam to http/: turns calls from I/O threads into messages to health.
 class ActorEngine final : public Engine {
  public:
@@ -36,7 +62,7 @@ class ActorEngine final : public Engine {
   Ticket submit(std::shared_ptr<const GenerateRequest> request, std::unique_ptr<ResponseSink> sink) override {
     const auto ticket = next_ticket_.fetch_add(1);
     if (const auto view = word_.view(); view.state != ProcessState::ready) {
-      sink->fail(refusal(view.state, view.reason));
+      sink->fail(refusal(view));
       return ticket;
     }
     caf::anon_send(health_,
@@ -53,9 +79,10 @@ class ActorEngine final : public Engine {
     auto place = encode_queue_->enter();
     if (!place) return done(too_many_texts());
     EncodeJob job;
-    job.run = [served = served_, prompt = std::move(prompt), unwanted = std::move(unwanted),
-               done = std::move(done), place = *std::move(place)] {
-      if (!*unwanted) done(encode_or_say_why(*served, *prompt));
+    auto answer = std::make_shared<EncodeAnswer>(std::move(done), std::move(unwanted), word_);
+    job.run = [served = served_, prompt = std::move(prompt), answer = std::move(answer),
+               place = *std::move(place)] {
+      if (answer->wanted()) answer->give(encode_or_say_why(*served, *prompt));
     };
     caf::anon_send(health_, std::move(job));
   }

@@ -5,8 +5,10 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "actors/engine.h"
+#include "model/plan/fault_drill.h"
 #include "model/runner/step_plan.h"
 
 namespace actors {
@@ -22,6 +24,9 @@ struct SystemOptions {
   std::chrono::milliseconds drain_timeout{30'000};
   std::int32_t actor_threads = default_actor_threads();
   bool log_requests = false;
+  std::chrono::milliseconds health_canary{0};  ///< how often the canary runs while nobody else does; 0: never
+  std::vector<model::FaultOrder> faults;       ///< those of actors happen here
+  std::function<bool()> answers_sent;          ///< no connection has one under way; any thread. Empty: always
 };
 
 /// Runs on the GPU-stream actor's own thread, once: opens the device, loads the weights, warms up. Reports

@@ -10,8 +10,14 @@
 namespace gpu {
 
 /// What a drill or a test asks a stream to suffer. On CUDA these are the real things: a launch that the
-/// runtime refuses, a kernel that reads at an odd address, one that writes where no memory is.
-enum class InjectedFault : std::uint8_t { refused_launch, misaligned_address, illegal_address };
+/// runtime refuses, an allocation that no device has room for, a kernel that reads at an odd address, one
+/// that writes where no memory is.
+enum class InjectedFault : std::uint8_t {
+  refused_launch,
+  out_of_memory,
+  misaligned_address,
+  illegal_address,
+};
 
 /// Work in order on one device. Ops enqueue; `synchronize` waits for everything enqueued so far and tells
 /// what became of it. On the host an operation has run when its call returns. Owned and called by one thread.

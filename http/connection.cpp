@@ -42,7 +42,7 @@ void call_service(ConnectionContext& context, std::shared_ptr<const Request> req
     context.service(std::move(request), exchange);
   } catch (const std::exception& error) {
     spdlog::error("request {}: {}", id, error.what());
-    exchange->respond(openai::error_response(openai::engine_failure("", "")));
+    exchange->respond(openai::error_response(openai::engine_failure()));
   }
 }
 
@@ -259,6 +259,7 @@ void Connection::refuse(int status, const std::string& message, const std::strin
 
 void Connection::dispatch() {
   state_ = State::answering;
+  under_way_.emplace(context_->num_answering);
   never_expire();
   auto message = parser_->release();
   parser_.reset();
@@ -374,6 +375,7 @@ void Connection::balance() {
 
 void Connection::finish_answer() {
   exchange_.reset();
+  under_way_.reset();
   job_.reset();
   out_ = std::string();  // an idle connection keeps no answer's memory
   news_ = {};
@@ -482,6 +484,7 @@ void Connection::linger() {
 void Connection::close() {
   if (state_ == State::closed) return;
   state_ = State::closed;
+  under_way_.reset();
   Error ignored;
   timer_.cancel();
   socket_.close(ignored);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -26,6 +27,19 @@ struct ConnectionContext {
   Service service;
   ConnectionLimits limits;
   std::mt19937_64 random{std::random_device{}()};
+  std::atomic<std::size_t> num_answering{0};  ///< read by any thread
+};
+
+/// Counts a connection among those that have an answer under way, for as long as it lives.
+class AnswerUnderWay {
+ public:
+  explicit AnswerUnderWay(std::atomic<std::size_t>& number) : number_(number) { ++number_; }
+  ~AnswerUnderWay() { --number_; }
+  AnswerUnderWay(const AnswerUnderWay&) = delete;
+  AnswerUnderWay& operator=(const AnswerUnderWay&) = delete;
+
+ private:
+  std::atomic<std::size_t>& number_;
 };
 
 /// One client. Lives on the I/O thread, owned by the operations that it has outstanding and by the listener's
@@ -104,6 +118,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Clock::time_point body_began_;
 
   std::shared_ptr<ConnectionExchange> exchange_;
+  std::optional<AnswerUnderWay> under_way_;
   std::uint64_t answer_ = 0;          // its number
   ConnectionExchange::News news_;     // kept for its buffer
   std::shared_ptr<Worker::Job> job_;  // serves a large body; dropped with the exchange

@@ -162,4 +162,6 @@ void Listener::stop() {
 
 std::size_t Listener::num_connections() const { return impl_->num_connections; }
 
+std::size_t Listener::num_answering() const { return impl_->shared->num_answering; }
+
 }  // namespace http

@@ -33,6 +33,8 @@ class Listener {
   /// Takes no further connection; idle ones close now, the others after their answer.
   void stop();
   std::size_t num_connections() const;
+  /// Connections with an answer under way: asked for, or not yet wholly handed to the socket. Any thread.
+  std::size_t num_answering() const;
 
   struct Impl;
   explicit Listener(std::shared_ptr<Impl> impl);

@@ -30,10 +30,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kExitStart = 1;
-constexpr int kExitSignalBase = 128;
 constexpr milliseconds kFlush{2'000};
 constexpr milliseconds kTearDown{2'000};
+constexpr milliseconds kLastWords{500};
 
 milliseconds from_seconds(double seconds) {
   return milliseconds(static_cast<std::int64_t>(seconds * 1000.0));
@@ -47,7 +46,7 @@ void say(const std::string& line) {
 int fail(const std::vector<std::string>& problems) {
   for (const std::string& problem : problems) std::fputs(("atlas: " + problem + '\n').c_str(), stderr);
   std::fflush(stderr);
-  return kExitStart;
+  return model::kExitStart;
 }
 
 model::Result<actors::LocalModel, model::LoadError> open_model(const model::ServeOptions& options,
@@ -69,13 +68,16 @@ ListenOptions listen_options(const model::ServeOptions& options) {
   return listen;
 }
 
-actors::SystemOptions system_options(const model::ServeOptions& options) {
+actors::SystemOptions system_options(const model::ServeOptions& options, const Listener& listener) {
   actors::SystemOptions system;
   system.max_queue = options.max_queue;
   system.step_deadline = from_seconds(options.step_deadline);
   system.fatal_grace = from_seconds(options.fatal_grace);
   system.drain_timeout = from_seconds(options.drain_timeout);
   system.log_requests = options.log_requests;
+  system.health_canary = from_seconds(options.health_canary);
+  system.faults = options.faults;
+  system.answers_sent = [&listener] { return listener.num_answering() == 0; };
   return system;
 }
 
@@ -135,7 +137,7 @@ class EndingPromise {
 /// First signal: drain. Second: out at once.
 void on_signals(IoLoop& loop, actors::System& system) {
   loop.on_signal([&system, signalled = false](int number) mutable {
-    if (signalled) std::_Exit(kExitSignalBase + number);
+    if (signalled) std::_Exit(model::kExitSignalBase + number);
     signalled = true;
     spdlog::info("draining: running requests finish, a second signal ends at once");
     system.drain();
@@ -194,9 +196,9 @@ int run_serve(const model::ServeOptions& options, const Build& build) {
   if (const auto penalty = local->served->generation.repetition_penalty; penalty && *penalty != 1.0F)
     spdlog::info("generation_config.json: repetition_penalty {} is left to requests to set", *penalty);
 
-  auto system =
-      actors::System::start(local->served, system_options(options), std::move(local->make_executor),
-                            [&ending](int code, std::string why) { ending.set(code, std::move(why)); });
+  auto system = actors::System::start(
+      local->served, system_options(options, **listener), std::move(local->make_executor),
+      [&ending](int code, std::string why) { ending.set(code, std::move(why)); });
   (*listener)->start(make_front(*local, *system, options, build));
   on_signals(loop, *system);
   report_startup(loop, *system, *local->served, (*listener)->url());
@@ -206,7 +208,7 @@ int run_serve(const model::ServeOptions& options, const Build& build) {
   const Ending end = ended.get();
   if (end.code != 0) {
     // The device may be gone or its thread stuck: nothing is torn down.
-    leave_within(kTearDown, end.code);
+    leave_within(kLastWords, end.code);
     if (!end.why.empty()) fail({end.why});
     spdlog::default_logger()->flush();
     std::_Exit(end.code);

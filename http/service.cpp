@@ -112,7 +112,7 @@ class Front {
                         error_response({401, "A valid API key is needed: Authorization: Bearer KEY.",
                                         "invalid_request_error", "", "invalid_api_key"}));
                   }
-                  if (const auto refused = refusal(parts_.health->state(), needs))
+                  if (const auto refused = refusal(parts_.health->view(), needs))
                     return exchange->respond(error_response(api_error(*refused)));
                   handler(request, exchange);
                 });
@@ -209,25 +209,11 @@ class Front {
 
 }  // namespace
 
-std::optional<model::RequestError> refusal(actors::ProcessState state, Needs needs) {
+std::optional<model::RequestError> refusal(const actors::HealthView& view, Needs needs) {
   using actors::ProcessState;
-  const auto unavailable = [](const char* what, const char* code) {
-    return model::RequestError{model::RequestError::Kind::unavailable, what, "", code};
-  };
-  if (needs == Needs::nothing) return std::nullopt;
-  switch (state) {
-    case ProcessState::ready:
-      return std::nullopt;
-    case ProcessState::starting:
-      return unavailable("The model is still loading.", "model_loading");
-    case ProcessState::draining:
-      if (needs == Needs::model) return std::nullopt;
-      return unavailable("The server is shutting down and takes no further requests.", "draining");
-    case ProcessState::failing:
-    case ProcessState::exited:
-      return unavailable("The device failed and the server is going down.", "gpu_fault");
-  }
-  return std::nullopt;
+  if (needs == Needs::nothing || view.state == ProcessState::ready) return std::nullopt;
+  if (needs == Needs::model && view.state == ProcessState::draining) return std::nullopt;
+  return actors::refusal(view);
 }
 
 Service make_service(ServiceParts parts, ServiceOptions options) {

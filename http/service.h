@@ -41,6 +41,6 @@ Service make_service(ServiceParts parts, ServiceOptions options);
 /// What a route needs: `nothing` answers whatever the process is doing.
 enum class Needs { nothing, model, engine };
 /// Null: go on. Else the 503 of this state.
-std::optional<model::RequestError> refusal(actors::ProcessState state, Needs needs);
+std::optional<model::RequestError> refusal(const actors::HealthView& view, Needs needs);
 
 }  // namespace http

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -12,10 +11,7 @@
 namespace kernels {
 
 /// Raised whenever anything that crosses the module's boundary changes: gpu/*.h, kernels/*.h.
-inline constexpr std::uint32_t kBackendAbi = 2;
-
-/// Hears a line that an operator should see (a slower path that was taken, and why).
-using BackendLog = std::function<void(const std::string&)>;
+inline constexpr std::uint32_t kBackendAbi = 3;
 
 /// What a backend in a shared library offers. The module never leaves the process once it was loaded.
 struct BackendModule {

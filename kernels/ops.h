@@ -1,12 +1,15 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gpu/stream.h"
 #include "kernels/attention.h"
 #include "kernels/batch.h"
 #include "kernels/elementwise.h"
+#include "kernels/fallbacks.h"
 #include "kernels/gemm.h"
 #include "kernels/hyper_connection.h"
 #include "kernels/moe.h"
@@ -17,6 +20,9 @@
 #include "kernels/sampling.h"
 
 namespace kernels {
+
+/// Hears a line that an operator should see (a slower path that was taken, and why).
+using BackendLog = std::function<void(const std::string&)>;
 
 /// The table of operations: everything a layer may ask of a backend. Each enqueues on the stream, allocates
 /// nothing and synchronises nothing. Arguments are checked by one function per op shared by all backends
@@ -62,8 +68,8 @@ class Ops {
 
   virtual gpu::Status sample(gpu::Stream&, const SampleArgs&) = 0;
 
-  /// How many products took a slower path than their shape's usual one because a library refused it.
-  virtual std::uint64_t num_fallbacks() const { return 0; }
+  /// Products that took a slower path since the last call, because a library refused them.
+  virtual std::vector<GemmFallbacks> take_fallbacks() { return {}; }
   /// For drills and tests: the next `count` products meet a refusal as if by the library.
   virtual void refuse_products(int /*count*/) {}
   /// Control of the invariance test: allows what makes a row depend on the number of rows.
@@ -73,7 +79,8 @@ class Ops {
 };
 
 /// fp32 in a fixed order, vectorised with Highway: the CPU backend, and the specification that other backends
-/// are compared with. Its streams are gpu::HostStream.
-std::unique_ptr<Ops> make_cpu_ops();
+/// are compared with. Its streams are gpu::HostStream. It has one path for products, which a drill's refusal
+/// does not change: that is said to `warn` and counted, so that what watches the count can be tried anywhere.
+std::unique_ptr<Ops> make_cpu_ops(BackendLog warn = nullptr);
 
 }  // namespace kernels

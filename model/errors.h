@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -58,13 +59,69 @@ constexpr std::string_view to_string(FinishReason reason) {
   }
   return "error";
 }
-constexpr FinishReason finish_reason(const StepError&) { return FinishReason::error; }
-constexpr FinishReason finish_reason(const FatalError&) { return FinishReason::error; }
+
+/// What ends a choice that was running.
+using EngineError = std::variant<StepError, FatalError>;
 
 /// refused → the step, lost → the process.
-inline std::variant<StepError, FatalError> from_device(gpu::DeviceError error) {
+inline EngineError from_device(gpu::DeviceError error) {
   if (error.kind == gpu::DeviceError::Kind::lost) return FatalError{std::move(error.what)};
   return StepError{std::move(error.what)};
 }
+
+// What becomes of an error where somebody outside sees it. From here on down, and nowhere else: statuses,
+// types and codes of the error object, the finish reason of choices that ran, exit codes.
+
+struct Verdict {
+  int http_status = 500;
+  std::string_view type = "server_error";  ///< of the error object
+  std::string_view code;                   ///< of the error object, where the error itself names none
+  /// Of a choice that ran: no error has another.
+  static constexpr FinishReason finish = FinishReason::error;
+};
+constexpr Verdict verdict(RequestError::Kind kind) {
+  using Kind = RequestError::Kind;
+  switch (kind) {
+    case Kind::invalid:
+      return {400, "invalid_request_error", ""};
+    case Kind::too_long:
+      return {400, "invalid_request_error", "context_length_exceeded"};
+    case Kind::model_not_found:
+      return {404, "invalid_request_error", "model_not_found"};
+    case Kind::unsupported:
+      return {501, "invalid_request_error", "not_implemented"};
+    case Kind::overloaded:
+      return {429, "rate_limit_exceeded", "rate_limit_exceeded"};
+    case Kind::unavailable:
+      return {503, "server_error", "overloaded"};
+    case Kind::internal:
+      break;
+  }
+  return {500, "server_error", "engine_error"};
+}
+constexpr Verdict verdict(const StepError&) { return {500, "server_error", "engine_error"}; }
+constexpr Verdict verdict(const FatalError&) { return {503, "server_error", "gpu_fault"}; }
+inline Verdict verdict(const EngineError& error) {
+  return std::visit([](const auto& e) { return verdict(e); }, error);
+}
+inline const std::string& what(const EngineError& error) {
+  return std::visit([](const auto& e) -> const std::string& { return e.what; }, error);
+}
+
+template <class Error>
+constexpr FinishReason finish_reason(const Error& error) {
+  return decltype(verdict(error))::finish;
+}
+
+/// To a request that comes, or has not begun, when the process is lost.
+inline RequestError refused_by(const FatalError& error) {
+  return {RequestError::Kind::unavailable, error.what, "", std::string(verdict(error).code)};
+}
+
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitStart = 1;         ///< a LoadError, or whatever else kept it from becoming ready
+inline constexpr int kExitUsage = 2;         ///< a command line that cannot be read
+inline constexpr int kExitFatal = 70;        ///< a FatalError
+inline constexpr int kExitSignalBase = 128;  ///< plus the signal that cut the drain
 
 }  // namespace model

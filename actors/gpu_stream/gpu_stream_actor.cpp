@@ -1,6 +1,8 @@
 #include "actors/gpu_stream/gpu_stream_actor.h"
 
+#include <numeric>
 #include <utility>
+#include <variant>
 
 namespace actors {
 namespace {
@@ -24,6 +26,11 @@ model::Result<model::StepResult, model::FatalError> execute(GpuStreamShell& shel
   return result;
 }
 
+CanaryOutcome run(GpuStreamShell& shell, const CanaryPlace& place, model::StepNumber number) {
+  return run_canary(shell.settings.canary, place, number,
+                    [&shell](const model::StepPlan& plan) { return execute(shell, plan); });
+}
+
 void fail_load(Self self, std::vector<std::string> problems) {
   self->send(self->state.settings.health, LoadFailed{std::move(problems)});
 }
@@ -35,14 +42,44 @@ void load(Self self) {
   shell.executor = *std::move(loaded);
   shell.settings.probe->attach(shell.executor.get());
 
-  shell.settings.word->set_stage("warm-up");
-  auto warm = execute(shell, warm_up_plan());
-  if (!warm.ok()) return lose(self, std::move(warm).error());
-  for (const auto& outcome : warm->outcomes) {
-    if (!outcome.done.ok()) return fail_load(self, {"warm-up: " + outcome.done.error().what});
-  }
+  shell.settings.word->set_stage("canary");
+  CanaryPlace place;  // nobody has anything yet
+  place.pages.resize(static_cast<std::size_t>(shell.settings.canary.num_pages()));
+  std::iota(place.pages.begin(), place.pages.end(), 0);
+  auto said = run(shell, place, model::kStartupStep);
+  if (auto* fatal = std::get_if<model::FatalError>(&said)) return lose(self, std::move(*fatal));
+  if (auto* wrong = std::get_if<CanaryWrong>(&said)) return fail_load(self, {"canary: " + wrong->what});
+  shell.first_tokens = std::get<std::vector<model::TokenId>>(std::move(said));
   self->send(shell.settings.scheduler, AttachGpuStream{caf::actor_cast<GpuStreamHandle>(self)});
   self->send(shell.settings.health, EngineUp{});
+}
+
+void end_canary(Self self, CanaryEnded::Outcome outcome, std::string what) {
+  self->send(self->state.settings.health, CanaryEnded{outcome, what});
+  self->send(self->state.settings.scheduler, CanaryEnded{outcome, std::move(what)});
+}
+
+void run_again(Self self, const CanaryPlace& place) {
+  auto& shell = self->state;
+  if (shell.executor == nullptr) return;  // lost: everybody was told
+  auto said = run(shell, place, model::kIdleCanaryStep);
+  if (auto* fatal = std::get_if<model::FatalError>(&said)) return lose(self, std::move(*fatal));
+  if (auto* wrong = std::get_if<CanaryWrong>(&said))
+    return end_canary(self, CanaryEnded::Outcome::failed, std::move(wrong->what));
+  if (std::get<std::vector<model::TokenId>>(said) != shell.first_tokens)
+    return end_canary(self, CanaryEnded::Outcome::failed, "other tokens than when the process began");
+  end_canary(self, CanaryEnded::Outcome::passed, "");
+}
+
+void execute_plan(Self self, const model::StepPlan& plan) {
+  auto& shell = self->state;
+  if (shell.executor == nullptr) return;  // lost: everybody was told
+  if (shell.settings.drill != nullptr) shell.settings.drill->step_begins();
+  die_if_ordered(shell.settings.drill, Role::gpu_stream);
+  auto result = execute(shell, plan);
+  if (!result.ok()) return lose(self, std::move(result).error());
+  self->send(shell.settings.scheduler,
+             StepDone{std::make_shared<const model::StepResult>(*std::move(result))});
 }
 
 }  // namespace
@@ -51,34 +88,12 @@ GpuStreamShell::~GpuStreamShell() {
   if (settings.probe != nullptr) settings.probe->detach();
 }
 
-model::StepPlan warm_up_plan() {
-  model::StepPlan plan;  // number 0; the scheduler's begin at 1
-  plan.resets = {0};
-  model::Feed feed;  // sequence 0, which is nobody's
-  feed.slot = 0;
-  feed.form = model::Form::prefill;
-  feed.known = {0};
-  feed.new_pages = {0};
-  feed.logits = {0, 1};
-  feed.prompt_tokens = 1;
-  model::SamplingParams greedy;
-  greedy.temperature = 0.0F;
-  feed.sampling = std::make_shared<const model::SamplingParams>(greedy);
-  plan.feeds = {feed};
-  return plan;
-}
-
 GpuStreamSelf::behavior_type gpu_stream_actor(Self self, GpuStreamSettings settings) {
   self->state.settings = std::move(settings);
   self->send(self, LoadEngine{});
   return {
-      [self](const ExecutePlan& message) {
-        if (self->state.executor == nullptr) return;  // lost: everybody was told
-        auto result = execute(self->state, *message.plan);
-        if (!result.ok()) return lose(self, std::move(result).error());
-        self->send(self->state.settings.scheduler,
-                   StepDone{std::make_shared<const model::StepResult>(*std::move(result))});
-      },
+      [self](const ExecutePlan& message) { execute_plan(self, *message.plan); },
+      [self](const RunCanary& message) { run_again(self, message.place); },
       [self](const LoadEngine&) { load(self); },
   };
 }

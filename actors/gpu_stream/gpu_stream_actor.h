@@ -1,7 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "actors/actor_drill.h"
+#include "actors/gpu_stream/canary.h"
 #include "actors/gpu_stream/progress_probe.h"
 #include "actors/handles.h"
 #include "actors/system.h"
@@ -14,16 +17,19 @@ struct GpuStreamSettings {
   std::shared_ptr<ProgressProbe> probe;
   SchedulerHandle scheduler;
   HealthHandle health;
+  Canary canary;
+  std::shared_ptr<ActorDrill> drill;  ///< null: none
 };
 
 /// The only thread that touches the device (spawned detached; owns the executor and destroys it there). Loads
-/// and warms up, then answers every plan with StepDone, or with EngineLost, after which it executes nothing
-/// more.
+/// and runs the canary, which warms up as well, then answers every plan with StepDone, or with EngineLost,
+/// after which it executes nothing more.
 struct GpuStreamShell {
   GpuStreamShell() = default;
   ~GpuStreamShell();
   GpuStreamSettings settings;
   std::unique_ptr<model::StepExecutor> executor;  ///< null before the load and after a loss
+  std::vector<model::TokenId> first_tokens;       ///< of the canary: what it says from then on
 };
 static_assert(
     !std::is_aggregate_v<GpuStreamShell>);  // CAF would construct an aggregate from the actor's pointer
@@ -32,9 +38,5 @@ static_assert(
 using GpuStreamSelf = GpuStreamHandle::extend<caf::reacts_to<LoadEngine>>;
 GpuStreamSelf::behavior_type gpu_stream_actor(GpuStreamSelf::stateful_pointer<GpuStreamShell> self,
                                               GpuStreamSettings settings);
-
-/// One token through every layer and the sampler: what is allocated or compiled lazily is there before the
-/// first request.
-model::StepPlan warm_up_plan();
 
 }  // namespace actors

@@ -6,11 +6,13 @@
 #include <thread>
 #include <utility>
 
+#include "actors/gpu_stream/canary.h"
 #include "actors/gpu_stream/compute_backend.h"
-#include "actors/gpu_stream/fault_drill.h"
 #include "actors/gpu_stream/served_text.h"
+#include "kernels/hooked_ops.h"
 #include "model/checkpoint/loader.h"
 #include "model/runner/runner.h"
+#include "model/runner/step_drill.h"
 #include "model/text/unicode.h"
 
 namespace actors {
@@ -66,6 +68,36 @@ void derive_plan(const model::ModelFolder& folder, const model::ServeOptions& op
   served.plan = *plan;
 }
 
+/// A Runner whose steps meet ordered faults.
+class DrilledExecutor final : public model::StepExecutor {
+ public:
+  DrilledExecutor(std::unique_ptr<model::StepDrill> drill, std::unique_ptr<model::Runner> runner)
+      : drill_(std::move(drill)), runner_(std::move(runner)) {
+    runner_->set_drill(drill_.get());
+  }
+  model::Result<model::StepResult, model::FatalError> step(const model::StepPlan& plan) override {
+    return runner_->step(plan);
+  }
+  std::uint64_t progress() const override { return runner_->progress(); }
+
+ private:
+  std::unique_ptr<model::StepDrill> drill_;  // first: it outlives the runner
+  std::unique_ptr<model::Runner> runner_;
+};
+
+/// What the canary has to say, where these weights are those that it was written for and there is room.
+std::optional<model::KnownAnswer> known_answer_of(const model::ModelFolder& folder,
+                                                  const model::ServeOptions& options,
+                                                  const model::ServePlan& plan, const LocalLog& log) {
+  if (!folder.known_answer || options.load_format == model::LoadFormat::dummy) return std::nullopt;
+  if (positions_of(*folder.known_answer) <= plan.max_seq_len) return folder.known_answer;
+  if (log.notice)
+    log.notice("canary.json: its " + std::to_string(positions_of(*folder.known_answer)) +
+               " positions are more than --max-seq-len " + std::to_string(plan.max_seq_len) +
+               ": a shorter canary runs, whose tokens are not known");
+  return std::nullopt;
+}
+
 /// Loads the model on the thread that owns its device from then on.
 struct LocalExecutorFactory {
   model::ModelFolder folder;
@@ -88,25 +120,36 @@ struct LocalExecutorFactory {
     word.set_stage("reserving memory");
     auto ops = make_ops(*device);
     if (!ops.ok()) return LoadError{{std::move(ops).error().what}};
+    std::unique_ptr<model::StepDrill> drill;
+    if (!faults.empty()) {
+      drill = std::make_unique<model::StepDrill>(faults);
+      ops = drilled(*std::move(ops), *drill);
+    }
     auto runner = model::Runner::create(device, std::move(*stream), *std::move(ops), folder.config,
                                         std::move(*weights), plan);
     if (!runner.ok()) return std::move(runner).error();
-    return with_drill(*std::move(runner));
+    std::unique_ptr<model::StepExecutor> executor;
+    if (drill == nullptr) {
+      executor = *std::move(runner);
+    } else {
+      executor = std::make_unique<DrilledExecutor>(std::move(drill), *std::move(runner));
+    }
+    return executor;
   }
 
  private:
   gpu::Result<std::unique_ptr<kernels::Ops>, gpu::DeviceError> make_ops(gpu::Device& device) const {
-    if (backend->module == nullptr) return kernels::make_cpu_ops();
-    return backend->module->make_ops(device, [warning = log.warning](const std::string& line) {
+    const kernels::BackendLog warn = [warning = log.warning](const std::string& line) {
       if (warning) warning(line);
-    });
+    };
+    if (backend->module == nullptr) return kernels::make_cpu_ops(warn);
+    return backend->module->make_ops(device, warn);
   }
 
-  std::unique_ptr<model::StepExecutor> with_drill(std::unique_ptr<model::Runner> runner) const {
-    if (faults.empty()) return runner;
-    model::Runner* const inner = runner.get();
-    return std::make_unique<DrilledExecutor>(
-        std::move(runner), faults, [inner](gpu::InjectedFault fault) { inner->inject_before_step(fault); });
+  static std::unique_ptr<kernels::Ops> drilled(std::unique_ptr<kernels::Ops> ops, model::StepDrill& drill) {
+    return std::make_unique<kernels::HookedOps>(
+        std::move(ops),
+        [&drill](gpu::Stream& stream, std::string_view op) { return drill.before_op(stream, op); });
   }
 };
 
@@ -128,6 +171,8 @@ model::Result<LocalModel, LoadError> open_local_model(const fs::path& folder, co
   }
   read_served_text(*opened, options.chat_template, *served, wrong.problems);
   if (!wrong.problems.empty()) return wrong;
+
+  served->known_answer = known_answer_of(*opened, options, served->plan, log);
 
   LocalModel local;
   local.backend_note = describe(*backend);

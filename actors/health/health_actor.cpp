@@ -22,6 +22,8 @@ Metrics::FaultKind kind_of(Fault fault) {
       return Metrics::FaultKind::device_lost;
     case Fault::no_progress:
       return Metrics::FaultKind::no_progress;
+    case Fault::canary:
+      return Metrics::FaultKind::canary;
     case Fault::actor_death:
       break;
   }
@@ -50,7 +52,7 @@ void publish_failing(Self self, const PublishFailing& effect) {
 }
 
 void exit_process(Self self, ExitProcess& effect) {
-  if (effect.code != kExitFatal)
+  if (effect.code != model::kExitFatal)
     self->state.settings.word->set_exited();  // after a fault probes read `failing` to the end
   self->state.settings.metrics->set_health(ProcessState::exited);
   self->state.settings.watchdog->exit(effect.code, std::move(effect.why));
@@ -58,22 +60,24 @@ void exit_process(Self self, ExitProcess& effect) {
 
 void perform(Self self, HealthEffect& effect) {
   auto& shell = self->state;
-  std::visit(overloaded{
-                 [&](PublishReady&) { shell.settings.word->set_ready(); },
-                 [&](PublishDraining&) { shell.settings.word->set_draining(); },
-                 [&](PublishFailing& e) { publish_failing(self, e); },
-                 [](AcceptRequest&) {},  // by on_submit, which holds what was submitted
-                 [](RefuseRequest&) {},
-                 [&](FailRequests& e) {
-                   for (const auto& [ticket, request] : shell.requests)
-                     self->send<kHigh>(request.actor, EngineFailing{e.reason});
-                   spdlog::critical("failing: {}", e.reason);  // last: a full stderr holds nobody up
-                 },
-                 [&](ExpireRequest& e) { tell(self, e.ticket, RequestTimedOut{std::move(e.details)}); },
-                 [&](ArmWatchdog& e) { shell.settings.watchdog->arm(e.within, e.code, e.reason); },
-                 [&](ExitProcess& e) { exit_process(self, e); },
-             },
-             effect);
+  std::visit(
+      overloaded{
+          [&](PublishReady&) { shell.settings.word->set_ready(); },
+          [&](PublishDraining&) { shell.settings.word->set_draining(); },
+          [&](PublishFailing& e) { publish_failing(self, e); },
+          [](AcceptRequest&) {},  // by on_submit, which holds what was submitted
+          [](RefuseRequest&) {},
+          [&](FailRequests& e) {
+            for (const auto& [ticket, request] : shell.requests)
+              self->send<kHigh>(request.actor, EngineFailing{{e.reason}});
+            spdlog::critical("failing: {}", e.reason);  // last: a full stderr holds nobody up
+          },
+          [&](ExpireRequest& e) { tell(self, e.ticket, RequestTimedOut{std::move(e.details)}); },
+          [&](ArmWatchdog& e) { shell.settings.watchdog->arm(e.within, e.code, e.reason); },
+          [&](ExitProcess& e) { exit_process(self, e); },
+          [&](StartCanary&) { self->send(shell.around.scheduler, CanaryWanted{shell.canary.num_pages()}); },
+      },
+      effect);
 }
 
 void keep_ticking(Self self) {
@@ -81,6 +85,11 @@ void keep_ticking(Self self) {
   if (shell.tick_pending || !shell.health->needs_ticks()) return;
   shell.tick_pending = true;
   self->delayed_send(self, shell.tick, HealthTick{});
+}
+
+void wait_for_canary(Self self) {
+  const auto period = self->state.settings.options.health_canary;
+  if (period > Milliseconds{0}) self->delayed_send(self, period, CanaryTime{});
 }
 
 std::vector<HealthEffect> step(Self self, const HealthEvent& event) {
@@ -110,26 +119,13 @@ void on_submit(Self self, const Submit& submit) {
 }
 
 void on_tick(Self self) {
-  self->state.tick_pending = false;
-  const auto reading = self->state.probe->read();
-  step(self,
-       Tick{self->system().clock().now(), reading.plan_in_flight, reading.plans_done, reading.progress});
-}
-
-const char* name_of(Role role) {
-  switch (role) {
-    case Role::gpu_stream:
-      return "gpu_stream";
-    case Role::scheduler:
-      return "scheduler";
-    case Role::encoder:
-      return "encoder";
-    case Role::request:
-      return "request";
-    case Role::sequence:
-      break;
-  }
-  return "sequence";
+  auto& shell = self->state;
+  shell.tick_pending = false;
+  die_if_ordered(shell.around.drill, Role::health);
+  const auto reading = shell.probe->read();
+  const auto& sent = shell.settings.options.answers_sent;
+  step(self, Tick{self->system().clock().now(), reading.plan_in_flight, reading.plans_done, reading.progress,
+                  !sent || sent()});
 }
 
 void on_down(Self self, const caf::down_msg& down) {
@@ -150,18 +146,22 @@ void on_down(Self self, const caf::down_msg& down) {
   const auto role = shell.roles.find(down.source);
   if (role == shell.roles.end()) return;
   if (decide(role->second, failed ? Cause::failure : Cause::normal) != Decision::exit_process) return;
-  step(self, CoreActorDied{role->second, std::string("the ") + name_of(role->second) +
+  step(self, CoreActorDied{role->second, "the " + std::string(to_string(role->second)) +
                                              " actor died: " + self->system().render(down.reason)});
+}
+
+void stop_others(Self self) {
+  auto& shell = self->state;
+  self->send_exit(shell.around.scheduler, caf::exit_reason::user_shutdown);
+  self->send_exit(shell.around.encoder, caf::exit_reason::user_shutdown);
+  self->send_exit(shell.gpu_stream, caf::exit_reason::user_shutdown);
 }
 
 /// The process stops in order, not by a fault: everybody is told, and nobody waits for anybody.
 void shut_down(Self self) {
-  auto& shell = self->state;
-  for (const auto& [ticket, request] : shell.requests)
+  for (const auto& [ticket, request] : self->state.requests)
     self->send_exit(request.actor, caf::exit_reason::user_shutdown);
-  self->send_exit(shell.around.scheduler, caf::exit_reason::user_shutdown);
-  self->send_exit(shell.around.encoder, caf::exit_reason::user_shutdown);
-  self->send_exit(shell.gpu_stream, caf::exit_reason::user_shutdown);
+  stop_others(self);
   self->quit(caf::exit_reason::user_shutdown);
 }
 
@@ -183,24 +183,38 @@ void start_others(Self self) {
   around.encode_queue = settings.encode_queue;
   around.sequence_ids = std::make_shared<SequenceIds>(1);
   around.log_requests = settings.options.log_requests;
+  around.drill = ActorDrill::of(settings.options.faults);
+  shell.canary = derive_canary(settings.served->plan, settings.served->known_answer);
   around.scheduler = supervise(
       self, Role::scheduler,
       self->spawn(scheduler_actor, scheduler_limits(settings.served->plan, settings.options.max_queue),
-                  settings.metrics, me));
-  around.encoder = supervise(self, Role::encoder, self->spawn<caf::detached>(encoder_actor));
-  shell.gpu_stream = supervise(self, Role::gpu_stream,
-                               caf::actor_cast<GpuStreamHandle>(self->spawn<caf::detached>(
-                                   gpu_stream_actor, GpuStreamSettings{settings.factory, settings.word,
-                                                                       shell.probe, around.scheduler, me})));
+                  settings.metrics, me, around.drill));
+  around.encoder = supervise(self, Role::encoder, self->spawn<caf::detached>(encoder_actor, around.drill));
+  shell.gpu_stream =
+      supervise(self, Role::gpu_stream,
+                caf::actor_cast<GpuStreamHandle>(self->spawn<caf::detached>(
+                    gpu_stream_actor, GpuStreamSettings{settings.factory, settings.word, shell.probe,
+                                                        around.scheduler, me, shell.canary, around.drill})));
 }
 
-/// Nobody supervises the supervisor: its own death ends the process by the watchdog's thread.
+/// Nobody supervises the supervisor. What throws here is told to everybody while the actor still can, in the
+/// fatal order; then, and whatever else it dies of, the watchdog's thread ends the process.
 void guard_own_death(Self self) {
+  self->set_exception_handler([self](std::exception_ptr&) -> caf::error {
+    auto& shell = self->state;
+    PublishFailing failing{"the health actor died", Fault::actor_death};
+    publish_failing(self, failing);
+    shell.settings.watchdog->arm(shell.settings.options.fatal_grace, model::kExitFatal, failing.reason);
+    HealthEffect fail_requests = FailRequests{failing.reason};
+    perform(self, fail_requests);
+    stop_others(self);  // nobody else will
+    return caf::sec::runtime_error;
+  });
   self->attach_functor([word = self->state.settings.word, watchdog = self->state.settings.watchdog,
                         grace = self->state.settings.options.fatal_grace](const caf::error& reason) {
     if (!is_failure(reason)) return;
     word->set_failing("the health actor died");
-    watchdog->arm(grace, kExitFatal, "the health actor died");
+    watchdog->arm(grace, model::kExitFatal, "the health actor died");
   });
 }
 
@@ -218,7 +232,10 @@ HealthHandle::behavior_type health_actor(Self self, HealthSettings settings) {
   start_others(self);
   keep_ticking(self);
   return {
-      [self](const EngineUp& message) { step(self, message); },
+      [self](const EngineUp& message) {
+        step(self, message);
+        wait_for_canary(self);
+      },
       [self](const LoadFailed& message) { step(self, message); },
       [self](const EngineLost& message) { step(self, message); },
       [self](const Submit& message) { on_submit(self, message); },
@@ -228,6 +245,11 @@ HealthHandle::behavior_type health_actor(Self self, HealthSettings settings) {
       [self](const Drain&) { step(self, DrainRequested{self->system().clock().now()}); },
       [self](const HealthTick&) { on_tick(self); },
       [self](const EncodeJob& job) { self->send(self->state.around.encoder, job); },
+      [self](const CanaryTime&) {
+        step(self, CanaryDue{});
+        wait_for_canary(self);
+      },
+      [self](const CanaryEnded& message) { step(self, message); },
   };
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "actors/gpu_stream/canary.h"
 #include "actors/gpu_stream/progress_probe.h"
 #include "actors/handles.h"
 #include "actors/health/fatal_watchdog.h"
@@ -29,6 +30,7 @@ struct HealthShell {
   std::optional<HealthState> health;
   std::shared_ptr<ProgressProbe> probe;
   RequestSurroundings around;
+  Canary canary;
   GpuStreamHandle gpu_stream;
   struct LiveRequest {
     RequestHandle actor;

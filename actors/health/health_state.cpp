@@ -5,25 +5,9 @@
 
 namespace actors {
 
-using model::RequestError;
-
-RequestError refusal(ProcessState state, const std::string& reason) {
-  const auto unavailable = [](std::string what, std::string code) {
-    return RequestError{RequestError::Kind::unavailable, std::move(what), "", std::move(code)};
-  };
-  switch (state) {
-    case ProcessState::starting:
-      return unavailable("the model is loading", "model_loading");
-    case ProcessState::draining:
-      return unavailable("the server is shutting down", "draining");
-    case ProcessState::failing:
-      return unavailable(reason, "gpu_fault");
-    case ProcessState::ready:
-    case ProcessState::exited:
-      break;
-  }
-  return unavailable("the server has stopped", "draining");
-}
+using model::kExitDone;
+using model::kExitFatal;
+using model::kExitStart;
 
 std::vector<HealthEffect> HealthState::step(const HealthEvent& event) {
   Effects effects;
@@ -33,12 +17,12 @@ std::vector<HealthEffect> HealthState::step(const HealthEvent& event) {
 
 bool HealthState::needs_ticks() const {
   switch (state_) {
-    case ProcessState::starting:  // the warm-up may hang
+    case ProcessState::starting:  // the canary may hang
     case ProcessState::failing:
       return true;
     case ProcessState::ready:
     case ProcessState::draining:
-      return !requests_.empty() || plan_seen_;
+      return !requests_.empty() || plan_seen_ || canary_runs_;
     case ProcessState::exited:
       break;
   }
@@ -55,7 +39,7 @@ void HealthState::on(const LoadFailed& event, Effects& effects) {
   if (state_ != ProcessState::starting) return;
   std::string why;
   for (const auto& problem : event.problems) why += (why.empty() ? "" : "\n") + problem;
-  exit(kExitNeverReady, std::move(why), effects);
+  exit(kExitStart, std::move(why), effects);
 }
 
 void HealthState::on(const EngineLost& event, Effects& effects) {
@@ -64,7 +48,7 @@ void HealthState::on(const EngineLost& event, Effects& effects) {
 
 void HealthState::on(const RequestArrived& event, Effects& effects) {
   if (state_ != ProcessState::ready) {
-    effects.emplace_back(RefuseRequest{event.ticket, refusal(state_, reason_)});
+    effects.emplace_back(RefuseRequest{event.ticket, refusal({state_, "", 0.0, reason_})});
     return;
   }
   requests_.emplace(event.ticket, event.deadline);
@@ -78,13 +62,12 @@ void HealthState::on(const RequestLeft& event, Effects& effects) {
 }
 
 void HealthState::on(const CoreActorDied& event, Effects& effects) {
-  fail(Fault::actor_death, event.what, state_ == ProcessState::starting ? kExitNeverReady : kExitFatal,
-       effects);
+  fail(Fault::actor_death, event.what, state_ == ProcessState::starting ? kExitStart : kExitFatal, effects);
 }
 
 void HealthState::on(const DrainRequested& event, Effects& effects) {
   if (state_ == ProcessState::starting) {
-    exit(kExitDrained, "stopped while starting", effects);
+    exit(kExitDone, "stopped while starting", effects);
     return;
   }
   if (state_ != ProcessState::ready) return;
@@ -106,6 +89,17 @@ void HealthState::on(const Tick& event, Effects& effects) {
   watch_drain(event, effects);
 }
 
+void HealthState::on(const CanaryDue&, Effects& effects) {
+  if (state_ != ProcessState::ready || std::exchange(canary_runs_, true)) return;
+  effects.emplace_back(StartCanary{});
+}
+
+void HealthState::on(const CanaryEnded& event, Effects& effects) {
+  canary_runs_ = false;
+  if (event.outcome == CanaryEnded::Outcome::failed)
+    fail(Fault::canary, "canary: " + event.what, kExitFatal, effects);
+}
+
 void HealthState::fail(Fault fault, const std::string& reason, int code, Effects& effects) {
   if (state_ == ProcessState::failing || state_ == ProcessState::exited) return;  // the first reason stays
   state_ = ProcessState::failing;
@@ -122,7 +116,7 @@ void HealthState::exit(int code, std::string why, Effects& effects) {
 }
 
 void HealthState::exit_when_idle(Effects& effects) {
-  if (requests_.empty()) exit(kExitDrained, "drained", effects);
+  if (requests_.empty()) exit(kExitDone, "drained", effects);
 }
 
 /// A plan in flight during which nothing moved for the whole deadline is a hang. A tick that sees another
@@ -161,7 +155,7 @@ void HealthState::watch_deadlines(const Tick& event, Effects& effects) {
 void HealthState::watch_drain(const Tick& event, Effects& effects) {
   if (state_ != ProcessState::draining || event.now < *drain_until_) return;
   if (drain_expired_) {  // told once already, and the grace is over
-    exit(kExitDrained, "drained; some requests did not end in time", effects);
+    exit(kExitDone, "drained; some requests did not end in time", effects);
     return;
   }
   drain_expired_ = true;
@@ -174,7 +168,8 @@ void HealthState::watch_grace(const Tick& event, Effects& effects) {
   if (!failing_since_) failing_since_ = event.now;
   const auto since = event.now - *failing_since_;
   const auto answers_probes_for = std::min(limits_.fatal_grace, Milliseconds{1'000});
-  if (since >= limits_.fatal_grace || (requests_.empty() && since >= answers_probes_for)) {
+  if (since >= limits_.fatal_grace ||
+      (requests_.empty() && event.answers_sent && since >= answers_probes_for)) {
     exit(fatal_code_, reason_, effects);
   }
 }

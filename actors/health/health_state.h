@@ -45,14 +45,17 @@ struct Tick {
   bool plan_in_flight = false;
   std::uint64_t plans_done = 0;
   std::uint64_t progress = 0;
+  bool answers_sent = true;  ///< no connection has one under way
 };
+/// The time has come to look whether the engine still computes what it did.
+struct CanaryDue {};
 using HealthEvent = std::variant<EngineUp, LoadFailed, EngineLost, RequestArrived, RequestLeft, CoreActorDied,
-                                 DrainRequested, Tick>;
+                                 DrainRequested, Tick, CanaryDue, CanaryEnded>;
 
 // Effects.
 struct PublishReady {};
 struct PublishDraining {};
-enum class Fault : std::uint8_t { device_lost, no_progress, actor_death };
+enum class Fault : std::uint8_t { device_lost, no_progress, actor_death, canary };
 struct PublishFailing {
   std::string reason;
   Fault fault = Fault::device_lost;
@@ -67,6 +70,7 @@ struct RefuseRequest {
 struct FailRequests {  ///< every live one
   std::string reason;
 };
+struct StartCanary {};
 struct ExpireRequest {
   Engine::Ticket ticket = 0;
   std::string details;
@@ -81,9 +85,7 @@ struct ExitProcess {
   std::string why;
 };
 using HealthEffect = std::variant<PublishReady, PublishDraining, PublishFailing, AcceptRequest, RefuseRequest,
-                                  FailRequests, ExpireRequest, ArmWatchdog, ExitProcess>;
-
-model::RequestError refusal(ProcessState state, const std::string& reason);
+                                  FailRequests, ExpireRequest, ArmWatchdog, ExitProcess, StartCanary>;
 
 /// The process's life. Owned by the health actor; pure.
 ///
@@ -93,8 +95,9 @@ model::RequestError refusal(ProcessState state, const std::string& reason);
 ///      └───── EngineLost (70), CoreActorDied, no progress: failing ──grace over, requests told──▶ exited
 ///      (70; 1 when it never was ready)
 ///
-/// While failing the word is published first; requests get their errors; the process stays for min(grace, 1
-/// s) to answer probes, then leaves as soon as every request has, at the latest with the grace.
+/// A canary that fails is a lost device: what it computes is not to be trusted. While failing the word is
+/// published first; requests get their errors; the process stays for min(grace, 1 s) to answer probes, then
+/// leaves as soon as every request has and every answer is sent, at the latest with the grace.
 class HealthState {
  public:
   explicit HealthState(HealthLimits limits) : limits_(limits) {}
@@ -115,6 +118,8 @@ class HealthState {
   void on(const CoreActorDied& event, Effects& effects);
   void on(const DrainRequested& event, Effects& effects);
   void on(const Tick& event, Effects& effects);
+  void on(const CanaryDue& event, Effects& effects);
+  void on(const CanaryEnded& event, Effects& effects);
 
   void fail(Fault fault, const std::string& reason, int code, Effects& effects);
   void exit(int code, std::string why, Effects& effects);
@@ -127,7 +132,7 @@ class HealthState {
   HealthLimits limits_;
   ProcessState state_ = ProcessState::starting;
   std::string reason_;
-  int fatal_code_ = kExitFatal;
+  int fatal_code_ = model::kExitFatal;
   std::map<Engine::Ticket, std::optional<TimePoint>> requests_;
   TimePoint next_deadline_ =
       TimePoint::max();  ///< no request's is earlier: a tick seldom looks at all of them
@@ -135,6 +140,7 @@ class HealthState {
   bool drain_expired_ = false;
   std::optional<TimePoint> failing_since_;  ///< the first tick after it
 
+  bool canary_runs_ = false;
   bool plan_seen_ = false;  ///< at the last tick
   std::uint64_t plans_done_ = 0;
   std::uint64_t progress_ = 0;

@@ -10,6 +10,23 @@ std::string text_of(const std::atomic<const std::string*>& place) {
 
 }  // namespace
 
+model::RequestError refusal(const HealthView& view) {
+  const auto unavailable = [](std::string what, std::string code) {
+    return model::RequestError{model::RequestError::Kind::unavailable, std::move(what), "", std::move(code)};
+  };
+  switch (view.state) {
+    case ProcessState::starting:
+      return unavailable("The model is still loading.", "model_loading");
+    case ProcessState::failing:
+      return model::refused_by(model::FatalError{view.reason});
+    case ProcessState::ready:
+    case ProcessState::draining:
+    case ProcessState::exited:
+      break;
+  }
+  return unavailable("The server is shutting down and takes no further requests.", "draining");
+}
+
 HealthView HealthWord::view() const {
   HealthView view;
   view.state =

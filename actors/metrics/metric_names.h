@@ -18,7 +18,7 @@ inline constexpr char kStepSeconds[] = "atlas_step_seconds";
 inline constexpr char kStepOverhead[] = "atlas_step_overhead_seconds";
 inline constexpr char kHealthState[] = "atlas_health_state";
 inline constexpr char kFaults[] = "atlas_faults_total";
-inline constexpr char kGemmFallbacks[] = "atlas_gemm_fallbacks_total";
+inline constexpr char kGemmFallbacks[] = "atlas_gemm_fallback_total";
 inline constexpr char kBackendInfo[] = "atlas_backend_info";
 
 }  // namespace actors::metric_names

@@ -33,7 +33,8 @@ constexpr std::array kReasons{model::FinishReason::stop,       model::FinishReas
                               model::FinishReason::tool_calls, model::FinishReason::timeout,
                               model::FinishReason::error,      model::FinishReason::cancelled};
 constexpr std::array<const char*, 3> kStepKinds{"prefill", "decode", "mixed"};
-constexpr std::array<const char*, 4> kFaultKinds{"step_error", "device_lost", "no_progress", "actor_death"};
+constexpr std::array<const char*, 5> kFaultKinds{"step_error", "device_lost", "no_progress", "actor_death",
+                                                 "canary"};
 
 std::size_t step_kind(const model::StepStats& stats) {
   if (stats.decode_rows == 0) return 0;
@@ -101,8 +102,13 @@ struct Metrics::Series {
       histogram(names::kStepOverhead, "From one plan to the next answer, less the device's own time.",
                 kOverheadBuckets);
   prometheus::Counter& prompt_tokens = counter(names::kPromptTokens, "Prompt tokens of admitted requests.");
-  prometheus::Counter& gemm_fallbacks = counter(
-      names::kGemmFallbacks, "Matrix products that took a slower path because a library refused them.");
+  /// Shapes are the weights' and appear as they are refused.
+  prometheus::Family<prometheus::Counter>& gemm_fallbacks =
+      prometheus::BuildCounter()
+          .Name(names::kGemmFallbacks)
+          .Help(
+              "Matrix products that took a slower path because a library refused them, by N x K and result.")
+          .Register(registry);
   prometheus::Counter& generated_tokens = counter(names::kGenerationTokens, "Tokens handed to clients.");
   std::array<prometheus::Counter*, kReasons.size()> ended{};
   std::array<prometheus::Histogram*, kStepKinds.size()> steps{};
@@ -141,7 +147,10 @@ void Metrics::count_end(model::FinishReason reason) {
 
 void Metrics::observe_step(const model::StepStats& stats) {
   series_->steps[step_kind(stats)]->Observe(stats.seconds);
-  series_->gemm_fallbacks.Increment(static_cast<double>(stats.num_fallbacks));
+  for (const auto& of_shape : stats.fallbacks) {
+    series_->gemm_fallbacks.Add(series_->with_model({{"shape", of_shape.shape}}))
+        .Increment(static_cast<double>(of_shape.count));
+  }
 }
 
 void Metrics::observe_step_overhead(double seconds) { series_->overhead.Observe(seconds); }

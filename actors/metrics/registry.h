@@ -29,7 +29,7 @@ class Metrics {
   void count_end(model::FinishReason reason);
   void observe_step(const model::StepStats& stats);
   void observe_step_overhead(double seconds);
-  enum class FaultKind { step_error, device_lost, no_progress, actor_death };
+  enum class FaultKind { step_error, device_lost, no_progress, actor_death, canary };
   void count_fault(FaultKind kind);
 
   std::string text() const;

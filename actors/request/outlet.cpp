@@ -33,9 +33,9 @@ void Outlet::end_choice(const ChoiceEnd& end) {
   sink_->end_choice(end);
 }
 
-void Outlet::engine_error(const std::string& what, const std::string& code) {
+void Outlet::engine_error(const model::EngineError& error) {
   const std::lock_guard lock(mutex_);
-  if (sink_ != nullptr) sink_->engine_error(what, code);
+  if (sink_ != nullptr) sink_->engine_error(error);
 }
 
 void Outlet::finish(const Usage& usage) {

@@ -28,7 +28,7 @@ class Outlet {
   // The request actor's.
   void start(const ResponseStart& start);
   void end_choice(const ChoiceEnd& end);
-  void engine_error(const std::string& what, const std::string& code);
+  void engine_error(const model::EngineError& error);
   void finish(const Usage& usage);
   void fail(const model::RequestError& error);
   /// Nothing more is heard, and the sink goes. Idempotent.

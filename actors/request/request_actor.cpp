@@ -74,8 +74,12 @@ void spawn_choice(Self self, const SpawnChoice& choice) {
   const auto& request = *shell.settings.request;
   const auto id = around.sequence_ids->fetch_add(1);
   SequenceSettings settings{registration(*around.served, request, choice, id),
-                            text_settings(*around.served, request, choice), shell.outlet,
-                            caf::actor_cast<RequestHandle>(self), around.scheduler};
+                            text_settings(*around.served, request, choice),
+                            shell.outlet,
+                            caf::actor_cast<RequestHandle>(self),
+                            around.scheduler,
+                            around.drill};
+  if (around.drill != nullptr) shell.sequences.push_back(id);
   auto sequence = self->spawn(sequence_actor, std::move(settings));
   self->monitor(sequence);
   shell.index.emplace(sequence.address(), choice.index);
@@ -129,8 +133,8 @@ void perform(Self self, RequestEffect& effect) {
                  [&](StartSink& e) { start_sink(shell, e.start); },
                  [&](SendChoiceEnd& e) { outlet.end_choice(e.end); },
                  [&](SendEngineError& e) {
-                   spdlog::error("request {}: {}", shell.settings.request->id, e.what);
-                   outlet.engine_error(e.what, e.code);
+                   spdlog::error("request {}: {}", shell.settings.request->id, model::what(e.error));
+                   outlet.engine_error(e.error);
                  },
                  [&](FinishSink& e) { outlet.finish(e.usage); },
                  [&](FailSink& e) { outlet.fail(e.error); },
@@ -185,6 +189,12 @@ void begin(Self self) {
   self->send(shell.settings.around.encoder, std::move(job));
 }
 
+/// At what the choices say of themselves.
+void die_if_one_is_named(const RequestShell& shell) {
+  for (const model::SequenceId id : shell.sequences)
+    die_if_ordered(shell.settings.around.drill, Role::request, id);
+}
+
 void on_down(Self self, const caf::down_msg& down) {
   const auto place = self->state.index.find(down.source);
   if (place == self->state.index.end()) return;
@@ -199,7 +209,7 @@ RequestHandle::behavior_type request_actor(Self self, RequestSettings settings) 
       std::make_shared<Outlet>(std::move(settings.sink), settings.around.metrics, settings.submitted);
   self->state.settings = std::move(settings);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
-  self->set_exit_handler([self](const caf::exit_msg&) { on(self, EngineFailing{"the server stopped"}); });
+  self->set_exit_handler([self](const caf::exit_msg&) { on(self, EngineFailing{{"the server stopped"}}); });
   self->set_exception_handler([self](std::exception_ptr& thrown) -> caf::error {
     try {
       on(self, RequestCrashed{text_of(thrown)});
@@ -214,9 +224,15 @@ RequestHandle::behavior_type request_actor(Self self, RequestSettings settings) 
       [self](const Prepared& message) { on(self, message); },
       [self](const PrepareFailed& message) { on(self, message); },
       [self](const RequestCrashed& message) { on(self, message); },
-      [self](const ChoiceAccepted& message) { on(self, message); },
+      [self](const ChoiceAccepted& message) {
+        on(self, message);
+        die_if_one_is_named(self->state);
+      },
       [self](const ChoiceRefused& message) { on(self, message); },
-      [self](const ChoiceEnded& message) { on(self, message); },
+      [self](const ChoiceEnded& message) {
+        die_if_one_is_named(self->state);
+        on(self, message);
+      },
       [self](const RequestTimedOut& message) { on(self, message); },
       [self](const ClientGone& message) { on(self, message); },
       [self](const EngineFailing& message) { on(self, message); },

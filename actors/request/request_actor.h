@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "actors/actor_drill.h"
 #include "actors/encoder/encode_queue.h"
 #include "actors/handles.h"
 #include "actors/metrics/registry.h"
@@ -26,6 +27,7 @@ struct RequestSurroundings {
   std::shared_ptr<SequenceIds> sequence_ids;
   bool log_requests = false;
   std::shared_ptr<EncodeQueue> encode_queue = std::make_shared<EncodeQueue>(512);
+  std::shared_ptr<ActorDrill> drill = nullptr;  ///< null: none
   std::shared_ptr<std::atomic<bool>> told_of_clamping = std::make_shared<std::atomic<bool>>(false);
 };
 struct RequestSettings {
@@ -44,6 +46,7 @@ struct RequestShell {
   std::optional<RequestState> request;
   std::vector<SequenceHandle> choices;            ///< by choice index
   std::map<caf::actor_addr, std::int32_t> index;  ///< who a DOWN message speaks of
+  std::vector<model::SequenceId> sequences;       ///< for the drill
   Unwanted unwanted = make_unwanted();            ///< set when it ends: nobody need encode for it any more
 };
 static_assert(!std::is_aggregate_v<RequestShell>);

@@ -55,11 +55,7 @@ void RequestState::on(const ChoiceRefused& event, Effects& effects) {
     fail(event.error, effects);
     return;
   }
-  ChoiceEnded ended;
-  ended.end.index = event.index;
-  ended.end.reason = FinishReason::error;
-  ended.error = event.error.what;
-  on(ended, effects);
+  on(ChoiceDied{event.index, event.error.what}, effects);
 }
 
 void RequestState::on(const ChoiceEnded& event, Effects& effects) {
@@ -67,9 +63,7 @@ void RequestState::on(const ChoiceEnded& event, Effects& effects) {
   if (choice == nullptr) return;
   usage_.completion_tokens += event.completion_tokens;
   usage_.reasoning_tokens += event.reasoning_tokens;
-  if (event.end.reason == FinishReason::error && !engine_error_) {
-    engine_error_ = SendEngineError{event.error, "engine_error"};
-  }
+  if (event.error && !engine_error_) engine_error_ = SendEngineError{*event.error};
   end_choice(*choice, event.end, effects);
   start_when_admitted(effects);
   finish_when_ended(effects);
@@ -77,9 +71,9 @@ void RequestState::on(const ChoiceEnded& event, Effects& effects) {
 
 void RequestState::on(const ChoiceDied& event, Effects& effects) {
   ChoiceEnded ended;
+  ended.error = model::StepError{event.what};
   ended.end.index = event.index;
-  ended.end.reason = FinishReason::error;
-  ended.error = event.what;
+  ended.end.reason = model::finish_reason(*ended.error);
   on(ended, effects);
 }
 
@@ -113,17 +107,17 @@ void RequestState::on(const ClientGone&, Effects& effects) {
 void RequestState::on(const EngineFailing& event, Effects& effects) {
   if (phase_ != Phase::streaming) {
     stop_running(FinishReason::cancelled, "", effects);
-    fail({RequestError::Kind::unavailable, event.reason, "", "gpu_fault"}, effects);
+    fail(model::refused_by(event.error), effects);
     return;
   }
-  end_running_with_error(event.reason, "gpu_fault", effects);
+  end_running_with(event.error, effects);
 }
 
 void RequestState::on(const RequestCrashed& event, Effects& effects) {
   if (phase_ != Phase::streaming)
     start(effects);  // an engine error is a 500, and only start() … finish() can say one
   if (choices_.empty()) choices_.resize(request_->prompts.size() * static_cast<std::size_t>(request_->n));
-  end_running_with_error(event.what, "engine_error", effects);
+  end_running_with(model::StepError{event.what}, effects);
 }
 
 void RequestState::on(const PauseRequested&, Effects& effects) {
@@ -169,16 +163,15 @@ void RequestState::end_choice(Choice& choice, ChoiceEnd end, Effects& effects) {
   say(SendChoiceEnd{std::move(end)}, effects);
 }
 
-void RequestState::end_running_with_error(const std::string& what, const std::string& code,
-                                          Effects& effects) {
-  if (!engine_error_) engine_error_ = SendEngineError{what, code};
+void RequestState::end_running_with(const model::EngineError& error, Effects& effects) {
+  if (!engine_error_) engine_error_ = SendEngineError{error};
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     if (choices_[i].life == Choice::Life::ended) continue;
     const auto index = static_cast<std::int32_t>(i);
     effects.emplace_back(StopChoice{index, FinishReason::cancelled, ""});
     ChoiceEnd end;
     end.index = index;
-    end.reason = FinishReason::error;
+    end.reason = model::finish_reason(error);
     end_choice(choices_[i], std::move(end), effects);
   }
   finish_when_ended(effects);

@@ -46,8 +46,7 @@ struct SendChoiceEnd {
   ChoiceEnd end;
 };
 struct SendEngineError {
-  std::string what;
-  std::string code;
+  model::EngineError error;
 };
 struct FinishSink {
   Usage usage;
@@ -67,7 +66,7 @@ struct ResumeSequence {
   std::int32_t index = 0;
 };
 struct CountEnd {  ///< one choice ended; metrics
-  model::FinishReason reason = model::FinishReason::stop;
+  model::FinishReason reason = model::FinishReason::error;
 };
 struct Close {};  ///< nothing more will happen: the actor ends, and its choices with it
 using RequestEffect = std::variant<SpawnChoice, StartSink, SendChoiceEnd, SendEngineError, FinishSink,
@@ -118,7 +117,7 @@ class RequestState {
   void start_when_admitted(Effects& effects);
   void start(Effects& effects);
   void end_choice(Choice& choice, ChoiceEnd end, Effects& effects);
-  void end_running_with_error(const std::string& what, const std::string& code, Effects& effects);
+  void end_running_with(const model::EngineError& error, Effects& effects);
   void finish_when_ended(Effects& effects);
   void fail(model::RequestError error, Effects& effects);
   void stop_running(model::FinishReason reason, const std::string& details, Effects& effects);

@@ -20,6 +20,10 @@ void perform(Self self, SchedulerEffect& effect) {
   std::visit(
       overloaded{
           [self](SubmitPlan& e) { self->send(self->state.gpu_stream, ExecutePlan{std::move(e.plan)}); },
+          [self](SubmitCanary& e) { self->send(self->state.gpu_stream, RunCanary{std::move(e.place)}); },
+          [self](SkipCanary&) {
+            self->send(self->state.health, CanaryEnded{CanaryEnded::Outcome::skipped, ""});
+          },
           [self](ReportBroken& e) {
             self->send<caf::message_priority::high>(self->state.health, EngineLost{{std::move(e.what)}});
           },
@@ -72,10 +76,12 @@ void forget(Self self, const caf::actor_addr& who) {
 }  // namespace
 
 SchedulerHandle::behavior_type scheduler_actor(Self self, SchedulerLimits limits,
-                                               std::shared_ptr<Metrics> metrics, HealthHandle health) {
+                                               std::shared_ptr<Metrics> metrics, HealthHandle health,
+                                               std::shared_ptr<ActorDrill> drill) {
   self->state.scheduler = std::make_unique<SchedulerState>(limits);
   self->state.metrics = std::move(metrics);
   self->state.health = std::move(health);
+  self->state.drill = std::move(drill);
   self->set_down_handler([self](const caf::down_msg& down) { forget(self, down.source); });
   return {
       // Handlers are tried in this order: what comes most often is first.
@@ -89,10 +95,13 @@ SchedulerHandle::behavior_type scheduler_actor(Self self, SchedulerLimits limits
       [self](const Rollback& message) { on(self, message); },
       [self](const SetMask& message) { on(self, message); },
       [self](const StepDone& message) {
+        die_if_ordered(self->state.drill, Role::scheduler);
         measure(self, message);
         on(self, message);
       },
       [self](const EngineLost& message) { on(self, message); },
+      [self](const CanaryWanted& message) { on(self, message); },
+      [self](const CanaryEnded& message) { on(self, message); },
   };
 }
 

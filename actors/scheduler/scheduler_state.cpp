@@ -52,9 +52,9 @@ void SchedulerState::on(const Register& event, Effects& effects) {
     return;
   }
   if (lost_) {
-    record.finish({FinishReason::error, std::nullopt, false});
-    effects.emplace_back(ToSequence<Refused>{
-        event.id, {{model::RequestError::Kind::unavailable, "the device is lost", "", "gpu_fault"}}});
+    record.finish({model::finish_reason(model::FatalError{}), std::nullopt, false});
+    effects.emplace_back(
+        ToSequence<Refused>{event.id, {model::refused_by(model::FatalError{"the device is lost"})}});
     return;
   }
   queue_.push_back(event.id);
@@ -140,6 +140,24 @@ void SchedulerState::on(const StepDone& event, Effects& effects) {
 }
 
 void SchedulerState::on(const EngineLost&, Effects&) { lost_ = true; }
+
+/// Only while nothing else runs: then it costs nobody anything, and there is room for it.
+void SchedulerState::on(const CanaryWanted& event, Effects& effects) {
+  const bool idle = active_.empty() && queue_.empty() && in_flight_.empty() && !canary_ && !lost_;
+  if (!idle || slots_.free() < 1 || pages_.free() < event.num_pages) {
+    effects.emplace_back(SkipCanary{});
+    return;
+  }
+  canary_ = CanaryPlace{slots_.take(1)->front(), *pages_.take(event.num_pages)};
+  effects.emplace_back(SubmitCanary{*canary_});
+}
+
+void SchedulerState::on(const CanaryEnded&, Effects&) {
+  if (!canary_) return;
+  slots_.release({canary_->slot}, 0);
+  pages_.release(canary_->pages, 0);
+  canary_.reset();
+}
 
 /// Null when the word is stale: the sequence is unknown, finished, or the tokens it speaks of were dropped.
 SchedulerState::Entry* SchedulerState::current(SequenceId id, model::Epoch token_epoch) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <variant>
@@ -33,7 +34,7 @@ struct SequenceGone {
   model::SequenceId id = 0;
 };
 using SchedulerEvent = std::variant<Register, Cancel, Finish, Acknowledge, Pause, Resume, Rollback, SetMask,
-                                    SequenceGone, StepDone, EngineLost>;
+                                    SequenceGone, StepDone, EngineLost, CanaryWanted, CanaryEnded>;
 
 struct SubmitPlan {
   std::shared_ptr<const model::StepPlan> plan;
@@ -47,9 +48,13 @@ struct ToSequence {
 struct ReportBroken {
   std::string what;
 };
+struct SubmitCanary {
+  CanaryPlace place;
+};
+struct SkipCanary {};
 using SchedulerEffect =
-    std::variant<SubmitPlan, ToSequence<Accepted>, ToSequence<Refused>, ToSequence<TokensReady>,
-                 ToSequence<StepFailed>, ToSequence<Declined>, ReportBroken>;
+    std::variant<SubmitPlan, SubmitCanary, SkipCanary, ToSequence<Accepted>, ToSequence<Refused>,
+                 ToSequence<TokensReady>, ToSequence<StepFailed>, ToSequence<Declined>, ReportBroken>;
 
 /// The queues, the accounting and the truth about every sequence's tokens, of one device. Owned by the
 /// scheduler actor. No clock, no I/O, no CAF: an event changes it and says what the shell has to do, in that
@@ -121,6 +126,8 @@ class SchedulerState {
   void on(const SequenceGone& event, Effects& effects);
   void on(const StepDone& event, Effects& effects);
   void on(const EngineLost& event, Effects& effects);
+  void on(const CanaryWanted& event, Effects& effects);
+  void on(const CanaryEnded& event, Effects& effects);
 
   Entry* current(model::SequenceId id, model::Epoch token_epoch);
   void commit(const FeedInFlight& feed, const model::FeedOutcome& outcome, Effects& effects);
@@ -142,6 +149,7 @@ class SchedulerState {
   std::deque<PlanInFlight> in_flight_;
   Effects answers_;  ///< of the event under way; kept for its memory
   model::StepNumber last_number_ = 0;
+  std::optional<CanaryPlace> canary_;  ///< what the one that runs holds
   bool lost_ = false;
 };
 

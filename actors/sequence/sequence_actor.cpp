@@ -59,7 +59,10 @@ SequenceHandle::behavior_type sequence_actor(Self self, SequenceSettings setting
   self->set_down_handler([self](const caf::down_msg&) { leave(self); });
   self->send(self->state.settings.scheduler, self->state.settings.registration);
   return {
-      [self](const TokensReady& message) { on(self, message); },  // first: handlers are tried in this order
+      [self](const TokensReady& message) {  // first: handlers are tried in this order
+        die_if_ordered(self->state.settings.drill, Role::sequence, self->state.settings.registration.id);
+        on(self, message);
+      },
       [self](const Accepted& message) { on(self, message); },
       [self](const Refused& message) { on(self, message); },
       [self](const StepFailed& message) { on(self, message); },

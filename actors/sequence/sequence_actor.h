@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "actors/actor_drill.h"
 #include "actors/handles.h"
 #include "actors/request/outlet.h"
 #include "actors/sequence/sequence_state.h"
@@ -14,6 +15,7 @@ struct SequenceSettings {
   std::shared_ptr<Outlet> outlet;  ///< where its text goes
   RequestHandle request;
   SchedulerHandle scheduler;
+  std::shared_ptr<ActorDrill> drill = nullptr;  ///< null: none
 };
 struct SequenceShell {
   SequenceShell() = default;

@@ -48,7 +48,7 @@ void SequenceTextState::on(const TokensReady& event, Effects& effects) {
   if (!settings_.generates) {
     if (!event.end) effects.emplace_back(FinishSequence{token_epoch_, 1});
     send(std::move(delta), effects);
-    end({settings_.index, model::FinishReason::length, {}, ""}, "", effects);
+    end({settings_.index, model::FinishReason::length, {}, ""}, std::nullopt, effects);
     return;
   }
   for (std::size_t i = 0; i < event.tokens.size(); ++i) {
@@ -59,13 +59,13 @@ void SequenceTextState::on(const TokensReady& event, Effects& effects) {
     take(splitter_.finish(), delta);
     send(std::move(delta), effects);
     if (!(is_last && event.end)) effects.emplace_back(FinishSequence{token_epoch_, tokens_seen_});
-    end({settings_.index, model::FinishReason::stop, *matched, ""}, "", effects);
+    end({settings_.index, model::FinishReason::stop, *matched, ""}, std::nullopt, effects);
     return;
   }
   if (event.end) {
     flush(delta);
     send(std::move(delta), effects);
-    end(choice_end(settings_.index, *event.end), "", effects);
+    end(choice_end(settings_.index, *event.end), std::nullopt, effects);
     return;
   }
   send(std::move(delta), effects);
@@ -80,7 +80,7 @@ void SequenceTextState::on(const StepFailed& event, Effects& effects) {
   echo(delta);
   flush(delta);
   send(std::move(delta), effects);
-  end({settings_.index, model::finish_reason(event.error), {}, ""}, event.error.what, effects);
+  end({settings_.index, model::finish_reason(event.error), {}, ""}, event.error, effects);
 }
 
 void SequenceTextState::on(const EndChoice& event, Effects& effects) {
@@ -89,7 +89,7 @@ void SequenceTextState::on(const EndChoice& event, Effects& effects) {
   echo(delta);
   flush(delta);
   send(std::move(delta), effects);
-  end({settings_.index, event.reason, {}, event.details}, "", effects);
+  end({settings_.index, event.reason, {}, event.details}, std::nullopt, effects);
 }
 
 std::optional<std::string> SequenceTextState::push(const model::SampledToken& token, bool with_text,
@@ -163,7 +163,7 @@ void SequenceTextState::send(ChoiceDelta delta, Effects& effects) {
   effects.emplace_back(SendText{std::move(delta)});
 }
 
-void SequenceTextState::end(ChoiceEnd why, std::string error, Effects& effects) {
+void SequenceTextState::end(ChoiceEnd why, std::optional<model::StepError> error, Effects& effects) {
   ended_ = true;
   effects.emplace_back(SendEnd{{std::move(why), tokens_seen_, reasoning_tokens_, std::move(error)}});
 }

@@ -96,7 +96,7 @@ class SequenceTextState {
   void split(std::string_view text, ChoiceDelta& delta);
   void flush(ChoiceDelta& delta);
   void send(ChoiceDelta delta, Effects& effects);
-  void end(ChoiceEnd why, std::string error, Effects& effects);
+  void end(ChoiceEnd why, std::optional<model::StepError> error, Effects& effects);
   void take(model::text::ReasoningSplitter::Piece piece, ChoiceDelta& delta);
 
   TextSettings settings_;

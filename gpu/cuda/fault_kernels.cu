@@ -1,5 +1,6 @@
 #include "gpu/cuda/fault_kernels.h"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace gpu {
@@ -36,6 +37,10 @@ cudaError_t launch_fault(cudaStream_t stream, InjectedFault fault, void* memory)
   switch (fault) {
     case InjectedFault::refused_launch:
       return launch_one(stream, kTooManyThreads, empty_kernel);
+    case InjectedFault::out_of_memory: {
+      void* more_than_there_is = nullptr;
+      return cudaMalloc(&more_than_there_is, std::size_t{1} << 60);
+    }
     case InjectedFault::misaligned_address:
       return launch_one(stream, 1, misaligned_kernel, static_cast<unsigned char*>(memory));
     case InjectedFault::illegal_address:

@@ -28,6 +28,8 @@ Status PooledHostStream::inject(InjectedFault fault, const char* what) {
   switch (fault) {
     case InjectedFault::refused_launch:
       return refused(std::string(what) + ": injected, a launch that is refused");
+    case InjectedFault::out_of_memory:
+      return refused(std::string(what) + ": injected, no memory is left");
     case InjectedFault::misaligned_address:
       lost_ = std::string(what) + ": injected, a misaligned address";
       break;

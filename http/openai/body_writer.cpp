@@ -11,7 +11,7 @@ BodyWriter::BodyWriter(std::unique_ptr<ResponseFormat> format, std::int32_t num_
 }
 
 BodyWriter::~BodyWriter() {
-  if (!done_) exchange_->respond(error_response(error_.value_or(engine_failure("", ""))));
+  if (!done_) exchange_->respond(error_response(error_.value_or(engine_failure())));
 }
 
 void BodyWriter::respond(Response response) {
@@ -43,12 +43,12 @@ void BodyWriter::end_choice(const actors::ChoiceEnd& end) {
   failed_ = failed_ || end.reason == model::FinishReason::error;
 }
 
-void BodyWriter::engine_error(const std::string& what, const std::string& code) {
-  if (!error_) error_ = engine_failure(what, code);
+void BodyWriter::engine_error(const model::EngineError& error) {
+  if (!error_) error_ = api_error(error);
 }
 
 void BodyWriter::finish(const actors::Usage& usage) {
-  if (failed_) return respond(error_response(error_.value_or(engine_failure("", ""))));
+  if (failed_) return respond(error_response(error_.value_or(engine_failure())));
   answer_.usage = usage;
   Response response;
   response.body = format_->whole(answer_);

@@ -21,7 +21,7 @@ class BodyWriter final : public actors::ResponseSink {
   void start(const actors::ResponseStart& start) override;
   void delta(const actors::ChoiceDelta& delta) override;
   void end_choice(const actors::ChoiceEnd& end) override;
-  void engine_error(const std::string& what, const std::string& code) override;
+  void engine_error(const model::EngineError& error) override;
   void finish(const actors::Usage& usage) override;
   void fail(const model::RequestError& error) override;
 

@@ -13,37 +13,25 @@ void append_text_or_null(std::string& out, const std::string& text) {
   }
 }
 
-std::string code_or(const model::RequestError& error, const char* fallback) {
-  return error.code.empty() ? fallback : error.code;
+ApiError made_of(const model::Verdict& verdict, const std::string& what) {
+  return {verdict.http_status, what, std::string(verdict.type), "", std::string(verdict.code)};
 }
 
 }  // namespace
 
 ApiError api_error(const model::RequestError& error) {
-  using Kind = model::RequestError::Kind;
-  switch (error.kind) {
-    case Kind::invalid:
-      return {400, error.what, "invalid_request_error", error.param, error.code};
-    case Kind::too_long:
-      return {400, error.what, "invalid_request_error", error.param,
-              code_or(error, "context_length_exceeded")};
-    case Kind::model_not_found:
-      return {404, error.what, "invalid_request_error", error.param, code_or(error, "model_not_found")};
-    case Kind::unsupported:
-      return {501, error.what, "invalid_request_error", error.param, code_or(error, "not_implemented")};
-    case Kind::overloaded:
-      return {429, error.what, "rate_limit_exceeded", error.param, code_or(error, "rate_limit_exceeded")};
-    case Kind::unavailable:
-      return {503, error.what, "server_error", error.param, code_or(error, "overloaded")};
-    case Kind::internal:
-      return engine_failure(error.what, error.code);
-  }
-  return engine_failure(error.what, error.code);
+  ApiError made = made_of(model::verdict(error.kind), error.what);
+  made.param = error.param;
+  if (!error.code.empty()) made.code = error.code;
+  return made;
 }
 
-ApiError engine_failure(const std::string& what, const std::string& code) {
-  return {500, what.empty() ? "The engine could not finish this request." : what, "server_error", "",
-          code.empty() ? "engine_error" : code};
+ApiError api_error(const model::EngineError& error) {
+  return made_of(model::verdict(error), model::what(error));
+}
+
+ApiError engine_failure() {
+  return api_error(model::EngineError(model::StepError{"The engine could not finish this request."}));
 }
 
 std::string error_object(const ApiError& error) {

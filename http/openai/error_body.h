@@ -15,11 +15,13 @@ struct ApiError {
   std::string param;
   std::string code;
 };
+/// As the table of model/errors.h has it.
 ApiError api_error(const model::RequestError& error);
+ApiError api_error(const model::EngineError& error);
 std::string error_object(const ApiError& error);  ///< the inner object
 Response error_response(const ApiError& error);   ///< 429 and 503 carry Retry-After
 
-/// The engine failed: 500, whatever it was.
-ApiError engine_failure(const std::string& what, const std::string& code);
+/// Of a request that ended without a word about why.
+ApiError engine_failure();
 
 }  // namespace http::openai

@@ -22,7 +22,7 @@ SseWriter::SseWriter(std::unique_ptr<ResponseFormat> format, std::int32_t num_ch
       choices_(static_cast<std::size_t>(num_choices)) {}
 
 SseWriter::~SseWriter() {
-  if (state_ == State::waiting) exchange_->respond(error_response(engine_failure("", "")));
+  if (state_ == State::waiting) exchange_->respond(error_response(engine_failure()));
   if (state_ != State::streaming) return;
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     if (!choices_[i].ended) end_choice({static_cast<std::int32_t>(i), model::FinishReason::error, {}, {}});
@@ -94,15 +94,15 @@ void SseWriter::end_choice(const actors::ChoiceEnd& end) {
   }
 }
 
-void SseWriter::engine_error(const std::string& what, const std::string& code) {
-  if (!error_) error_ = engine_failure(what, code);
+void SseWriter::engine_error(const model::EngineError& error) {
+  if (!error_) error_ = api_error(error);
 }
 
 void SseWriter::finish(const actors::Usage& usage) {
   if (state_ != State::streaming) return;
   const std::string total = ResponseFormat::usage_json(usage);
   if (held_end_) send(format_->end_chunk(*held_end_, total));
-  if (failed_) send(format_->error_chunk(error_object(error_.value_or(engine_failure("", "")))));
+  if (failed_) send(format_->error_chunk(error_object(error_.value_or(engine_failure()))));
   if (format_->options().include_usage) send(format_->usage_chunk(total));
   exchange_->send(kSseDone);
   exchange_->close_stream();

@@ -1,5 +1,8 @@
 #include "kernels/cpu/cpu_ops.h"
 
+#include <string>
+#include <utility>
+
 #include "kernels/check_args.h"
 
 namespace kernels {
@@ -8,6 +11,8 @@ namespace {
 /// Checks, then runs. The streams of this backend are host streams: main makes the pair together.
 class CpuOps final : public Ops {
  public:
+  explicit CpuOps(BackendLog warn) : warn_(std::move(warn)) {}
+
   gpu::Status embedding(gpu::Stream& stream, const RowBatch& batch, const EmbeddingArgs& args) override {
     if (auto refusal = check_args(batch, args)) return *std::move(refusal);
     return cpu::embedding(host(stream), batch, args);
@@ -30,10 +35,12 @@ class CpuOps final : public Ops {
   }
   gpu::Status gemm(gpu::Stream& stream, const GemmArgs& args) override {
     if (auto refusal = check_args(args)) return *std::move(refusal);
+    meet_refusal(args.w, args.y, args.name);
     return cpu::gemm(host(stream), args);
   }
   gpu::Status gemm_group(gpu::Stream& stream, const GemmGroupArgs& args) override {
     if (auto refusal = check_args(args)) return *std::move(refusal);
+    for (const GemmGroupArgs::Output& output : args.outputs) meet_refusal(output.w, output.y, output.name);
     return cpu::gemm_group(host(stream), args);
   }
   gpu::Status rms_norm(gpu::Stream& stream, const RmsNormArgs& args) override {
@@ -119,12 +126,29 @@ class CpuOps final : public Ops {
     return cpu::sample(host(stream), args);
   }
 
+  std::vector<GemmFallbacks> take_fallbacks() override { return fallbacks_.take(); }
+  void refuse_products(int count) override { num_to_refuse_ = count; }
+
  private:
   static gpu::HostStream& host(gpu::Stream& stream) { return static_cast<gpu::HostStream&>(stream); }
+
+  void meet_refusal(const Weight& w, const Matrix& y, const char* name) {
+    if (num_to_refuse_ == 0) return;
+    --num_to_refuse_;
+    fallbacks_.add(w.rows().n, w.cols().n, y.dtype);
+    if (!warn_) return;
+    warn_(std::string("gemm ") + name + ": a refusal was injected (M " + std::to_string(y.rows.n) + ", N " +
+          std::to_string(w.rows().n) + ", K " + std::to_string(w.cols().n) +
+          "); the CPU has one path for products and took it");
+  }
+
+  BackendLog warn_;
+  FallbackCounts fallbacks_;
+  int num_to_refuse_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Ops> make_cpu_ops() { return std::make_unique<CpuOps>(); }
+std::unique_ptr<Ops> make_cpu_ops(BackendLog warn) { return std::make_unique<CpuOps>(std::move(warn)); }
 
 }  // namespace kernels

@@ -166,7 +166,7 @@ class CublasLt final : public BlasLt {
   gpu::Result<bool, gpu::DeviceError> matmul(gpu::CudaStream& stream, const GemmArgs& args) override {
     const Product product = product_of(args);
     if (refused_.contains(Shape{product.n, product.k, product.y_type})) {
-      ++num_fallbacks_;
+      fallbacks_.add(product.n, product.k, product.y_type);
       return false;
     }
     if (refuse_next_ > 0) {
@@ -195,7 +195,7 @@ class CublasLt final : public BlasLt {
     return refuse(product, args.name, status);
   }
 
-  std::uint64_t num_fallbacks() const override { return num_fallbacks_; }
+  std::vector<GemmFallbacks> take_fallbacks() override { return fallbacks_.take(); }
   void refuse_next(int count) override { refuse_next_ = count; }
   void allow_split_k(bool allowed) override {
     split_k_allowed_ = allowed;
@@ -213,7 +213,7 @@ class CublasLt final : public BlasLt {
  private:
   bool refuse(const Product& product, const char* name, cublasStatus_t status) {
     refused_.insert(Shape{product.n, product.k, product.y_type});
-    ++num_fallbacks_;
+    fallbacks_.add(product.n, product.k, product.y_type);
     if (warn_) {
       warn_(std::string("gemm ") + name + ": cuBLASLt refused with " + cublasLtGetStatusName(status) + " (" +
             text_of(product) + "); products of this N, K and y take the slower own kernel from now on");
@@ -296,7 +296,7 @@ class CublasLt final : public BlasLt {
   std::map<Product, Plan> plans_;
   std::deque<Product> planned_;  // in the order in which they were made
   std::set<Shape> refused_;
-  std::uint64_t num_fallbacks_ = 0;
+  FallbackCounts fallbacks_;
   int refuse_next_ = 0;
   bool split_k_allowed_ = false;
 };

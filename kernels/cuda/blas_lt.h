@@ -4,10 +4,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gpu/cuda/cuda_stream.h"
 #include "gpu/device.h"
 #include "kernels/backend_module.h"
+#include "kernels/fallbacks.h"
 #include "kernels/gemm.h"
 
 namespace kernels::cuda {
@@ -26,7 +28,7 @@ class BlasLt {
   /// type) once refused is refused from then on, so that all its rows keep one order.
   virtual gpu::Result<bool, gpu::DeviceError> matmul(gpu::CudaStream& stream, const GemmArgs& args) = 0;
 
-  virtual std::uint64_t num_fallbacks() const = 0;
+  virtual std::vector<GemmFallbacks> take_fallbacks() = 0;
   /// The next products are refused as if by the library, for drills and tests.
   virtual void refuse_next(int count) = 0;
   /// Control of the invariance test: allows reductions across thread blocks.

@@ -158,7 +158,7 @@ class CudaOps final : public Ops {
     return cuda::sample(context, args);
   }
 
-  std::uint64_t num_fallbacks() const override { return blas_->num_fallbacks(); }
+  std::vector<GemmFallbacks> take_fallbacks() override { return blas_->take_fallbacks(); }
   void refuse_products(int count) override { blas_->refuse_next(count); }
   void allow_split_k(bool allowed) override { blas_->allow_split_k(allowed); }
   std::string describe_choice(const GemmArgs& args) override { return blas_->describe_choice(args); }

@@ -15,6 +15,7 @@ constexpr std::int64_t kMaxConfigBytes = 16 << 20;
 constexpr std::uint64_t kDummySeed = 20;
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kGenerationFile = "generation_config.json";
+constexpr const char* kCanaryFile = "canary.json";
 
 /// Bytes done as a fraction, told when it has grown by a thousandth: a checkpoint of many small tensors must
 /// not flood a log.
@@ -221,6 +222,16 @@ Result<ModelFolder, LoadError> open_model_folder(const std::filesystem::path& pa
       take(defaults.error());
     } else {
       folder.generation = std::move(defaults).value();
+    }
+  }
+  auto canary = read_optional_file(path / kCanaryFile, kMaxConfigBytes);
+  if (!canary.ok()) {
+    take(canary.error());
+  } else if (const auto& json = *canary; json && error.problems.empty()) {
+    if (auto answer = parse_known_answer(*json, kCanaryFile, folder.config.vocab_size); !answer.ok()) {
+      take(answer.error());
+    } else {
+      folder.known_answer = std::move(answer).value();
     }
   }
   if (!error.problems.empty()) return error;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "gpu/device.h"
+#include "model/arch/known_answer.h"
 #include "model/arch/model_config.h"
 #include "model/arch/model_weights.h"
 #include "model/checkpoint/gguf_config.h"
@@ -18,7 +19,8 @@ struct ModelFolder {
   std::filesystem::path path;
   ModelConfig config;
   GenerationDefaults generation;
-  std::shared_ptr<const GgufModel> gguf;  ///< where `path` is a GGUF file and no folder
+  std::optional<KnownAnswer> known_answer;  ///< of canary.json
+  std::shared_ptr<const GgufModel> gguf;    ///< where `path` is a GGUF file and no folder
   GgufArchitecture gguf_architecture = GgufArchitecture::llama;
 };
 /// A folder with config.json, or a file whose name ends in .gguf.

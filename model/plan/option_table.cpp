@@ -207,6 +207,9 @@ std::vector<Option> make_table() {
        seconds(0.0, [](O& o, auto v) { o.fatal_grace = v; })},
       {"drain-timeout", "", Kind::value, "Time", "SECONDS", "30", "for running requests after SIGTERM",
        seconds(0.0, [](O& o, auto v) { o.drain_timeout = v; })},
+      {"health-canary", "", Kind::value, "Time", "SECONDS", "0",
+       "between looks, while idle, whether a fixed prompt is still answered as at first; 0: none",
+       seconds(0.0, [](O& o, auto v) { o.health_canary = v; })},
 
       {"log-level", "", Kind::value, "Log", "LEVEL", "info", "debug, info, warn, error",
        one_of({"debug", "info", "warn", "error"}, [](O& o, auto v) { o.log_level = v; })},

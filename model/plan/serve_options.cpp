@@ -219,6 +219,7 @@ std::vector<std::string> topics() {
   for (const Option& option : option_table()) {
     if (names.empty() || names.back() != option.topic) names.push_back(option.topic);
   }
+  names.emplace_back("Drills");
   return names;
 }
 
@@ -251,7 +252,7 @@ std::string help_text() {
       "flags win, then variables.\n"
       "--print-config shows every value and where it came from; atlas help TOPIC shows one group of "
       "flags.\n\n";
-  return intro + option_help("");
+  return intro + option_help("") + "\nDrills\n" + fault_help();
 }
 
 std::string config_text(const Settings& settings) {
@@ -323,12 +324,14 @@ Result<ParsedOptions, OptionsError> parse_options(const OptionSources& sources) 
   CommandLine line = read_arguments(sources.arguments);
   ParsedOptions parsed;
   parsed.command = line.command;
-  if (!line.problems.empty()) return OptionsError{2, std::move(line.problems)};
+  if (!line.problems.empty()) return OptionsError{kExitUsage, std::move(line.problems)};
   if (line.command == Command::version) return parsed;
   if (line.command == Command::help) {
     // Behind another command the word is a MODEL.
     const bool has_topic = !line.model.empty() && sources.arguments[0].find("help") != std::string::npos;
-    parsed.text = has_topic ? option_help(line.model) : help_text();
+    parsed.text = !has_topic                        ? help_text()
+                  : same_word(line.model, "drills") ? fault_help()
+                                                    : option_help(line.model);
     if (!parsed.text.empty()) return parsed;
     return OptionsError{
         2, {"no topic " + line.model + " in the help; did you mean " + nearest(line.model, topics()) + '?'}};
@@ -343,7 +346,7 @@ Result<ParsedOptions, OptionsError> parse_options(const OptionSources& sources) 
   if (line.config_file) read_config(*line.config_file, sources, settings, problems);
   read_faults(sources.environment, parsed, problems);
 
-  int exit_code = problems.empty() && wrong_flags_only ? 2 : 1;
+  int exit_code = problems.empty() && wrong_flags_only ? kExitUsage : kExitStart;
   ServeOptions& options = parsed.options;
   options.model = line.model;
   options.hub_cache = hub_cache(sources.environment);

@@ -53,6 +53,7 @@ struct ServeOptions {
   double step_deadline = 30.0;
   double fatal_grace = 2.0;
   double drain_timeout = 30.0;
+  double health_canary = 0.0;  ///< 0: off
 
   std::string log_level = "info";
   std::string log_format = "text";

@@ -1,6 +1,7 @@
 #include "model/runner/runner.h"
 
 #include <chrono>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "model/runner/model_memory.h"
 #include "model/runner/state_reader.h"
 #include "model/runner/step_batch.h"
+#include "model/runner/step_drill.h"
 
 namespace model {
 namespace {
@@ -37,7 +39,7 @@ class ModelRunner final : public Runner {
   Result<StepResult, FatalError> step(const StepPlan& plan) override;
   std::uint64_t progress() const override { return stream_->progress(); }
   void set_probe(ForwardProbe* probe) override { probe_ = probe; }
-  void inject_before_step(gpu::InjectedFault fault) override { fault_ = fault; }
+  void set_drill(StepDrill* drill) override { drill_ = drill; }
   std::vector<std::pair<std::string, std::vector<float>>> read_state(StateSlot slot, Position fed) override {
     return read_slot_state(*stream_, config_, plan_, memory_.layers, slots_[static_cast<std::size_t>(slot)],
                            slot, fed);
@@ -50,7 +52,9 @@ class ModelRunner final : public Runner {
   gpu::Status reset(const std::vector<StateSlot>& resets);
   void begin(const std::vector<StateSlot>& resets);
   void accept(const StepPlan& plan, StepResult& result);
+  gpu::Status poison(const gpu::Matrix& logits);
   void commit(StepResult& result);
+  void fail(const StepPlan& plan, const StepError& error, StepResult& result);
   FeedDone read_sampled(const Feed& feed, std::int32_t first_row) const;
   FatalError lose(std::string what) {
     lost_ = std::move(what);
@@ -72,7 +76,7 @@ class ModelRunner final : public Runner {
   std::vector<SlotRecord> slots_;
   ForwardProbe* probe_ = nullptr;
   std::optional<std::string> lost_;
-  std::optional<gpu::InjectedFault> fault_;  ///< of the drill: the next step begins with it
+  StepDrill* drill_ = nullptr;
 
   // Of the running step; members only to keep their memory.
   std::vector<const Feed*> accepted_;
@@ -83,9 +87,9 @@ class ModelRunner final : public Runner {
 Result<StepResult, FatalError> ModelRunner::step(const StepPlan& plan) {
   if (lost_) return FatalError{*lost_};
   const auto start = std::chrono::steady_clock::now();
-  const std::uint64_t fallbacks = ops_->num_fallbacks();
   StepResult result;
   result.number = plan.number;
+  if (drill_ != nullptr) drill_->begin_step(plan);
   begin(plan.resets);
   accept(plan, result);
   batch_.build(accepted_, slots_);
@@ -101,19 +105,24 @@ Result<StepResult, FatalError> ModelRunner::step(const StepPlan& plan) {
   }
   if (ran.ok()) {
     commit(result);
-  } else if (ran.error().kind == gpu::DeviceError::Kind::lost) {
-    return lose(std::move(ran.error().what));
   } else {
-    for (const StateSlot slot : plan.resets)
-      if (has_slot(slot)) record(slot).status = SlotRecord::Status::broken;
-    for (std::size_t i = 0; i < accepted_.size(); ++i) {
-      record(accepted_[i]->slot).status = SlotRecord::Status::broken;
-      result.outcomes[accepted_index_[i]].done = StepError{ran.error().what};
-    }
+    EngineError error = from_device(std::move(ran).error());
+    if (auto* fatal = std::get_if<FatalError>(&error)) return lose(std::move(fatal->what));
+    fail(plan, std::get<StepError>(error), result);
   }
-  result.stats.num_fallbacks = ops_->num_fallbacks() - fallbacks;
+  result.stats.fallbacks = ops_->take_fallbacks();
   result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
+}
+
+/// Who had a part in the step has none in what it left behind; nobody else's state was touched.
+void ModelRunner::fail(const StepPlan& plan, const StepError& error, StepResult& result) {
+  for (const StateSlot slot : plan.resets)
+    if (has_slot(slot)) record(slot).status = SlotRecord::Status::broken;
+  for (std::size_t i = 0; i < accepted_.size(); ++i) {
+    record(accepted_[i]->slot).status = SlotRecord::Status::broken;
+    result.outcomes[accepted_index_[i]].done = error;
+  }
 }
 
 void ModelRunner::begin(const std::vector<StateSlot>& resets) {
@@ -132,6 +141,11 @@ void ModelRunner::accept(const StepPlan& plan, StepResult& result) {
       result.outcomes.push_back({feed.id, feed.plan_epoch, *std::move(error)});
       continue;
     }
+    if (auto error = drill_ == nullptr ? std::nullopt : drill_->refusal(feed)) {
+      record(feed.slot).status = SlotRecord::Status::broken;
+      result.outcomes.push_back({feed.id, feed.plan_epoch, *std::move(error)});
+      continue;
+    }
     record(feed.slot).in_step = true;
     (feed.form == Form::prefill ? totals.prefill_rows : totals.decode_rows) +=
         static_cast<std::int32_t>(feed.known.size());
@@ -144,7 +158,7 @@ void ModelRunner::accept(const StepPlan& plan, StepResult& result) {
 }
 
 gpu::Status ModelRunner::run(const StepPlan& plan) {
-  if (fault_) RETURN_IF_ERROR(stream_->inject(*std::exchange(fault_, std::nullopt), "injected fault"));
+  if (drill_ != nullptr) RETURN_IF_ERROR(drill_->before_step(*stream_, *ops_));
   RETURN_IF_ERROR(reset(plan.resets));
   memory_.step.rewind({});
   gpu::Status ran = accepted_.empty() ? gpu::Status(gpu::Done{}) : run_feeds();
@@ -181,6 +195,7 @@ gpu::Status ModelRunner::run_feeds() {
   const Rows rows{batch_.totals().logits_rows};
   sampled_.resize(static_cast<std::size_t>(rows.n));
   if (rows.n == 0) return gpu::Done{};
+  if (drill_ != nullptr) RETURN_IF_ERROR(poison(buffers->logits));
   kernels::SampleArgs args;
   args.out = {buffers->sampled.base, Elements{rows.n}};
   args.ids = memory_.ids;
@@ -194,6 +209,23 @@ gpu::Status ModelRunner::run_feeds() {
   RETURN_IF_ERROR(batch_.rewrite_known_ids(*stream_, memory_.ids));
   return stream_->copy_to_host(sampled_.data(), reinterpret_cast<const std::byte*>(args.out.base),
                                gpu::bytes_of<kernels::SampledRow>(Elements{rows.n}), "sampled rows");
+}
+
+/// Of the feeds that the drill names.
+gpu::Status ModelRunner::poison(const gpu::Matrix& logits) {
+  for (std::size_t i = 0; i < accepted_.size(); ++i) {
+    const Feed& feed = *accepted_[i];
+    if (feed.logits.count == 0 || !drill_->poisons(feed)) continue;
+    const std::vector<float> row(static_cast<std::size_t>(logits.cols.n),
+                                 std::numeric_limits<float>::quiet_NaN());
+    const auto to = gpu::typed<float>(logits);
+    for (std::int32_t r = 0; r < feed.logits.count; ++r) {
+      auto* const base = to.row(Rows{batch_.first_logits_row(i) + r});
+      RETURN_IF_ERROR(stream_->copy_to_device(reinterpret_cast<std::byte*>(base), row.data(),
+                                              gpu::bytes_of<float>(logits.cols), "injected NaN"));
+    }
+  }
+  return gpu::Done{};
 }
 
 /// The device has done its work: counts, pages and samples become true.
@@ -212,8 +244,11 @@ void ModelRunner::commit(StepResult& result) {
       outcome.done = read_sampled(feed, first_row);
     } else {
       slot.status = SlotRecord::Status::broken;
-      outcome.done = StepError{"step " + std::to_string(result.number) + ", sequence " +
-                               std::to_string(feed.id) + ": logits are not finite"};
+      const bool of_somebody = result.number != kStartupStep && result.number != kIdleCanaryStep;
+      outcome.done = StepError{(of_somebody ? "step " + std::to_string(result.number) + ", sequence " +
+                                                  std::to_string(feed.id) + ": "
+                                            : std::string()) +
+                               "logits are not finite"};
     }
   }
 }

@@ -19,6 +19,8 @@ class ForwardProbe {
   virtual void see(std::string_view name, gpu::ConstMatrix value, const kernels::RowBatch& batch) = 0;
 };
 
+class StepDrill;
+
 /// Owns device memory of one model: weights, pages, state slots, arena. Runs step plans. One thread.
 class Runner : public StepExecutor {
  public:
@@ -35,8 +37,8 @@ class Runner : public StepExecutor {
   virtual std::vector<std::pair<std::string, std::vector<float>>> read_state(StateSlot slot,
                                                                              Position fed) = 0;
 
-  /// Drill: the next step begins with this fault, on the stream, after its plan was looked at.
-  virtual void inject_before_step(gpu::InjectedFault fault) = 0;
+  /// Faults that steps meet on purpose; null: none. Outlives the runner.
+  virtual void set_drill(StepDrill* drill) = 0;
 
   /// The most that any step has taken of the arena. Equals the plan's arena_bytes once a step has sampled:
   /// steps take at capacity.

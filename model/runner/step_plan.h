@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/batch.h"
+#include "kernels/fallbacks.h"
 #include "model/errors.h"
 #include "model/ids.h"
 #include "model/sampling/sampling_params.h"
@@ -57,6 +58,10 @@ struct Feed {
   MaskRef mask;
 };
 
+// Plans of nobody's: their number is not the scheduler's.
+inline constexpr StepNumber kStartupStep = 0;                  ///< the canary, before the process is ready
+inline constexpr StepNumber kIdleCanaryStep = ~StepNumber{0};  ///< the canary of a ready process
+
 /// One step of the device as plain data. Executed in this order: resets, restores, captures, feeds, samples,
 /// drafts. Prefill-form feeds come first. Every field exists from the start; a Runner refuses (StepError)
 /// those that it cannot execute yet.
@@ -91,7 +96,7 @@ struct StepStats {
   double seconds = 0.0;
   std::int32_t prefill_rows = 0;
   std::int32_t decode_rows = 0;
-  std::uint64_t num_fallbacks = 0;  ///< products of this step that took a slower path (Ops::num_fallbacks)
+  std::vector<kernels::GemmFallbacks> fallbacks;  ///< products of this step that took a slower path
 };
 struct StepResult {
   StepNumber number = 0;

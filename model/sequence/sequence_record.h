@@ -22,7 +22,7 @@ struct SequenceLimits {
 
 /// Why a sequence ended, as the truth about its tokens knows it.
 struct SequenceEnd {
-  FinishReason why = FinishReason::stop;
+  FinishReason why = FinishReason::error;
   std::optional<TokenId> stop_token;  ///< which token of `stop_tokens` or `eos_tokens` did it
   bool asked_for = false;             ///< the token is one of the request's own
 };

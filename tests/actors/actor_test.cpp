@@ -45,6 +45,8 @@ SchedulerHandle::behavior_type scheduler_recorder(SchedulerHandle::pointer,
       [f = note("set_mask")](const SetMask& m) { f(m); },
       [f = note("step_done")](const StepDone& m) { f(m); },
       [f = note("lost")](const EngineLost& m) { f(m); },
+      [f = note("canary wanted")](const CanaryWanted& m) { f(m); },
+      [f = note("canary ended")](const CanaryEnded& m) { f(m); },
   };
 }
 HealthHandle::behavior_type health_recorder(HealthHandle::pointer, std::shared_ptr<SchedulerLog> log) {
@@ -62,6 +64,8 @@ HealthHandle::behavior_type health_recorder(HealthHandle::pointer, std::shared_p
       [f = note("drain")](const Drain& m) { f(m); },
       [f = note("tick")](const HealthTick& m) { f(m); },
       [f = note("encode")](const EncodeJob& m) { f(m); },
+      [f = note("canary time")](const CanaryTime& m) { f(m); },
+      [f = note("canary ended")](const CanaryEnded& m) { f(m); },
   };
 }
 
@@ -88,8 +92,8 @@ class PipelineTest : public ActorTest {
  protected:
   PipelineTest() {
     health = actors.spawn(health_recorder, health_log);
-    scheduler = actors.spawn(scheduler_actor, scheduler_limits(served->plan, 4), metrics, health);
-    encoder = actors.spawn(encoder_actor);
+    scheduler = actors.spawn(scheduler_actor, scheduler_limits(served->plan, 4), metrics, health, nullptr);
+    encoder = actors.spawn(encoder_actor, nullptr);
     gpu_stream = caf::actor_cast<GpuStreamHandle>(actors.spawn(
         gpu_stream_actor,
         GpuStreamSettings{
@@ -97,7 +101,8 @@ class PipelineTest : public ActorTest {
               return std::unique_ptr<model::StepExecutor>(
                   std::make_unique<testing::FakeExecutor>(control, 16, testing::next_letter));
             },
-            &word, std::make_shared<ProgressProbe>(), scheduler, health}));
+            &word, std::make_shared<ProgressProbe>(), scheduler, health,
+            derive_canary(served->plan, std::nullopt), nullptr}));
     run();
   }
   ~PipelineTest() override {
@@ -136,10 +141,10 @@ class PipelineTest : public ActorTest {
   std::vector<RequestHandle> requests;
 };
 
-TEST_F(PipelineTest, TheGpuStreamWarmsUpThenSaysThatItIsUp) {
+TEST_F(PipelineTest, TheGpuStreamRunsTheCanaryThenSaysThatItIsUp) {
   EXPECT_EQ(health_log->said, std::vector<std::string>{"up"});
-  EXPECT_EQ(word.view().stage, "warm-up");
-  EXPECT_EQ(control->steps, 0U);  // the warm-up is not a step of anybody
+  EXPECT_EQ(word.view().stage, "canary");
+  EXPECT_EQ(control->steps, 0U);  // the canary is not a step of anybody
 }
 
 TEST_F(PipelineTest, ARequestRunsToItsEnd) {
@@ -187,7 +192,7 @@ TEST_F(PipelineTest, ALostDeviceIsToldToHealthAndNothingMoreRuns) {
   run();
   EXPECT_EQ(health_log->said, (std::vector<std::string>{"up", "lost"}));
   EXPECT_EQ(control->steps, 0U);
-  caf::anon_send<caf::message_priority::high>(requests[0], EngineFailing{"gone"});
+  caf::anon_send<caf::message_priority::high>(requests[0], EngineFailing{{"gone"}});
   run();
   EXPECT_EQ(heard->copy().error_code, "gpu_fault");
   const auto late = submit(testing::text_request("a", 3));
@@ -220,7 +225,7 @@ TEST_F(ActorTest, ASequenceRegistersFirstAndLeavesWithItsRequest) {
   const auto scheduler = actors.spawn(scheduler_recorder, scheduler_log);
   auto heard = std::make_shared<Heard>();
   auto served = testing::small_model();
-  const auto encoder = actors.spawn(encoder_actor);
+  const auto encoder = actors.spawn(encoder_actor, nullptr);
   const auto request = actors.spawn(
       request_actor,
       RequestSettings{{served, scheduler, encoder, metrics, std::make_shared<SequenceIds>(1), false},
@@ -239,6 +244,44 @@ TEST_F(ActorTest, ASequenceRegistersFirstAndLeavesWithItsRequest) {
   EXPECT_EQ(heard->copy().calls, (std::vector<std::string>{"start", "end 0", "finish"}));
   caf::anon_send_exit(scheduler, caf::exit_reason::user_shutdown);
   caf::anon_send_exit(encoder, caf::exit_reason::user_shutdown);
+}
+
+/// The supervisor itself, whose device is still being loaded while the test says what happened.
+TEST_F(ActorTest, ALostDeviceIsInTheHealthWordInTheHandlerThatHearsOfIt) {
+  HealthWord word;
+  FatalWatchdog watchdog([](int, const std::string&) {});
+  auto control = std::make_shared<testing::ExecutorControl>();
+  SystemOptions options;
+  options.fatal_grace = std::chrono::hours(1);
+  const auto health = actors.spawn(
+      health_actor,
+      HealthSettings{
+          testing::small_model(), options,
+          [control](HealthWord&) -> model::Result<std::unique_ptr<model::StepExecutor>, model::LoadError> {
+            control->load.pass();
+            return model::LoadError{{"the test is over"}};
+          },
+          metrics, &word, &watchdog, std::make_shared<EncodeQueue>(4)});
+  run();
+  caf::anon_send(health, EngineUp{});
+  run();
+  auto heard = std::make_shared<Heard>();
+  caf::anon_send(health,
+                 Submit{1, std::make_shared<const GenerateRequest>(testing::text_request("a", 3)),
+                        std::make_shared<testing::RecordingSink>(heard), std::chrono::steady_clock::now()});
+  run();
+  EXPECT_EQ(word.state(), ProcessState::ready);
+  caf::anon_send<caf::message_priority::high>(health, EngineLost{{"gone"}});
+  EXPECT_TRUE(coordinator.try_run_once());  // the handler, and nobody else's
+  EXPECT_EQ(word.state(), ProcessState::failing);
+  EXPECT_EQ(word.view().reason, "gone");
+  EXPECT_EQ(heard->copy().error_code, "");
+  run();
+  EXPECT_EQ(heard->copy().error_code, "gpu_fault");
+  EXPECT_EQ(heard->copy().choices.at(0).ends.at(0).reason, model::FinishReason::error);
+  control->load.open();
+  caf::anon_send_exit(health, caf::exit_reason::user_shutdown);
+  run();
 }
 
 }  // namespace

@@ -146,10 +146,10 @@ class RecordingSink final : public ResponseSink {
   void end_choice(const ChoiceEnd& end) override {
     note("end " + std::to_string(end.index), [&](auto& h) { h.choices[end.index].ends.push_back(end); });
   }
-  void engine_error(const std::string& what, const std::string& code) override {
+  void engine_error(const model::EngineError& error) override {
     note("engine_error", [&](auto& h) {
-      h.error = what;
-      h.error_code = code;
+      h.error = model::what(error);
+      h.error_code = model::verdict(error).code;
     });
   }
   void finish(const Usage& usage) override {

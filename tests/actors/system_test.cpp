@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <thread>
 
 #include "actors/encoder/encode_queue.h"
+#include "actors/health/policy.h"
 #include "actors/request/prepare.h"
 #include "tests/actors/fake_device.h"
 #include "tests/actors/fakes.h"
@@ -473,13 +475,103 @@ TEST(System, AHangIsFatalAfterTheStepDeadline) {
   EXPECT_NE(why.find("no progress"), std::string::npos);
 }
 
-TEST(System, AFailedWarmUpNeverBecomesReady) {
+model::FaultOrder death_of(Role role) {
+  model::FaultOrder order;
+  order.kind = model::FaultKind::actor_death;
+  order.role = to_string(role);
+  return order;
+}
+
+TEST(System, TheDeathOfACoreActorTellsEverybodyAndEndsTheProcess) {
+  for (const auto role : {Role::health, Role::gpu_stream, Role::scheduler, Role::encoder}) {
+    SCOPED_TRACE(std::string(to_string(role)));
+    Server::Settings settings;
+    settings.options.fatal_grace = 200ms;
+    settings.options.faults = {death_of(role)};
+    Server server(settings);
+    ASSERT_TRUE(server.await_ready());
+    // The first two die of the step itself; the others find the request waiting for it.
+    server.control().stop_at_gate = role == Role::health || role == Role::encoder;
+    auto running = server.submit(text_request("a", 200));
+    if (server.control().stop_at_gate) server.control().step.await_visitor();
+    if (role == Role::encoder) {           // nothing but a text to encode makes it move
+      std::promise<std::string> answered;  // its text's client is told as well
+      server.system().engine().encode(
+          std::make_shared<const Prompt>(TextPrompt{"a"}), std::make_shared<const std::atomic<bool>>(false),
+          [&answered](auto encoded) { answered.set_value(encoded.ok() ? "" : encoded.error().code); });
+      auto code = answered.get_future();
+      ASSERT_EQ(code.wait_for(60s), std::future_status::ready);
+      EXPECT_EQ(code.get(), "gpu_fault");
+    }
+    ASSERT_TRUE(running->await_end());
+    const auto heard = running->copy();
+    EXPECT_EQ(heard.failed ? heard.failed->code : heard.error_code, "gpu_fault");
+    EXPECT_EQ(server.system().health().state(), ProcessState::failing);
+    const auto [code, why] = server.exit();
+    EXPECT_EQ(code, 70);
+    EXPECT_NE(why.find(std::string(to_string(role)) + " actor died"), std::string::npos) << why;
+  }
+}
+
+TEST(System, TheDeathOfAChoicesActorIsItsRequestsAlone) {
+  for (const auto role : {Role::request, Role::sequence}) {
+    SCOPED_TRACE(std::string(to_string(role)));
+    Server::Settings settings;
+    settings.options.faults = {death_of(role)};
+    settings.options.faults[0].request = 2;
+    Server server(settings);
+    ASSERT_TRUE(server.await_ready());
+    EXPECT_EQ(server.serve(text_request("a", 3)).choices.at(0).text, "bcd");
+    const auto heard = server.serve(text_request("a", 20));
+    ASSERT_EQ(heard.choices.at(0).ends.size(), 1U);
+    EXPECT_EQ(heard.choices.at(0).ends[0].reason, model::FinishReason::error);
+    EXPECT_EQ(heard.error_code, "engine_error");
+    EXPECT_EQ(server.serve(text_request("a", 3)).choices.at(0).text, "bcd");
+    EXPECT_TRUE(server.await_metric(R"(vllm:kv_cache_usage_perc{model_name="fake"} 0)"));
+    EXPECT_EQ(server.system().health().state(), ProcessState::ready);
+  }
+}
+
+TEST(System, ACanaryThatSaysSomethingElseThanAtFirstEndsTheProcess) {
+  auto changed = std::make_shared<std::atomic<bool>>(false);
+  Server::Settings settings;
+  settings.options.health_canary = 1ms;
+  settings.options.fatal_grace = 100ms;
+  settings.sampler = [changed](const std::vector<model::TokenId>& fed, const model::Feed& feed) {
+    return testing::next_letter(fed, feed) + (*changed ? 1 : 0);
+  };
+  Server server(settings);
+  ASSERT_TRUE(server.await_ready());
+  const auto runs = [&] { return server.control().steps.load(); };
+  ASSERT_TRUE(server.await([&] { return runs() > 30; }));  // several canaries that found nothing
+  EXPECT_EQ(server.system().health().state(), ProcessState::ready);
+  *changed = true;
+  ASSERT_TRUE(server.await_state(ProcessState::failing));
+  EXPECT_EQ(server.system().health().view().reason, "canary: other tokens than when the process began");
+  EXPECT_TRUE(server.await_metric(R"(atlas_faults_total{kind="canary",model_name="fake"} 1)"));
+  EXPECT_EQ(server.exit().first, 70);
+}
+
+TEST(System, AModelThatDoesNotSayWhatItIsKnownToSayNeverBecomesReady) {
+  Server::Settings settings;
+  settings.served->known_answer = model::KnownAnswer{{'a', 'b'}, {'c', 'd', 'e'}};
+  {
+    Server server(settings);
+    EXPECT_TRUE(server.await_ready());
+  }
+  settings.served->known_answer->tokens.back() = 'x';
+  Server server(settings);
+  EXPECT_EQ(server.exit(),
+            (std::pair<int, std::string>{1, "canary: tokens 99 100 101 where canary.json has 99 100 120"}));
+}
+
+TEST(System, AFailedCanaryNeverBecomesReady) {
   Server::Settings settings;
   settings.hold_load = true;
   Server server(settings);
   server.control().warm_up_fails = true;
   server.control().load.open();
-  EXPECT_EQ(server.exit(), (std::pair<int, std::string>{1, "warm-up: injected"}));
+  EXPECT_EQ(server.exit(), (std::pair<int, std::string>{1, "canary: injected"}));
 }
 
 TEST(System, StopsWithRequestsInEveryStateAndTellsEachOne) {

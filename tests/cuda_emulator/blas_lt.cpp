@@ -61,7 +61,7 @@ class EmulatedBlasLt final : public BlasLt {
     return true;
   }
 
-  std::uint64_t num_fallbacks() const override { return num_fallbacks_; }
+  std::vector<GemmFallbacks> take_fallbacks() override { return fallbacks_.take(); }
   void refuse_next(int count) override { num_to_refuse_ = count; }
   void allow_split_k(bool) override {}
 
@@ -70,7 +70,7 @@ class EmulatedBlasLt final : public BlasLt {
 
   void note_refusal(const Shape& shape, const GemmArgs& args) {
     if (num_to_refuse_ > 0) --num_to_refuse_;
-    ++num_fallbacks_;
+    fallbacks_.add(std::get<0>(shape), std::get<1>(shape), std::get<2>(shape));
     if (!refused_.insert(shape).second || !warn_) return;
     warn_(std::string("gemm ") + args.name + ": cuBLASLt refused with CUBLAS_STATUS_NOT_SUPPORTED, M " +
           std::to_string(args.x.rows.n) + ", N " + std::to_string(std::get<0>(shape)) + ", K " +
@@ -82,7 +82,7 @@ class EmulatedBlasLt final : public BlasLt {
 
   BackendLog warn_;
   int num_to_refuse_ = 0;
-  std::uint64_t num_fallbacks_ = 0;
+  FallbackCounts fallbacks_;
   std::set<Shape> refused_;
 };
 

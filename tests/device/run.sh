@@ -6,6 +6,7 @@
 #        memcheck, racecheck, initcheck    the tests of --filter under compute-sanitizer
 #        bf16      what bfloat16 costs Atlas beside what it costs transformers on this GPU; needs torch and transformers
 #        server    long prompts, chunked against whole, batch 1 against 32, a sticky fault under load, through the running server
+#        faults    the fault matrix: sticky, misaligned, step_error and nan of the real device
 #        server-memcheck    the longest prompt through the server under compute-sanitizer
 #        kernels, steps     tables of the benchmarks, where they were packed
 # TREE is a checkout, for its fixtures and scripts; default: the one that this file lies in (build/device), or lay in.
@@ -80,6 +81,9 @@ run_part() {
     tests) "$bundle/device_tests" --gtest_filter="$filter" ;;
     memcheck|racecheck|initcheck) (sanitize "$1") ;;  # what it exports stays there
     server) evidence --scale "${ATLAS_SCALE:-full}" --json "$out/server.json" ;;
+    faults)
+      python3 "$tree/tests/faults/matrix.py" --binary "$bundle/atlas" --backend "${ATLAS_BACKEND:-cuda}" --model "$ATLAS_MODELS/atlas-mini" --jobs 1 \
+        --only sticky --only misaligned --only step_error --only nan --json "$out/faults.json" ;;
     server-memcheck)
       [ -n "$sanitizer" ] || { echo "compute-sanitizer was not found"; return 1; }
       evidence --scale "${ATLAS_SCALE:-full}" --only longest --wrap "$sanitizer --tool memcheck --error-exitcode 9" --json "$out/server-memcheck.json" ;;

@@ -53,6 +53,13 @@ class TestDevice {
   bool emulated_ = false, small_ = false;
 };
 
+/// How many products have taken a slower path since the last call.
+inline std::uint64_t take_num_fallbacks(Ops& ops) {
+  std::uint64_t number = 0;
+  for (const GemmFallbacks& of_shape : ops.take_fallbacks()) number += of_shape.count;
+  return number;
+}
+
 /// First line of every device test.
 #define REQUIRE_DEVICE()                                                                                    \
   if (::kernels::testing::TestDevice::get() == nullptr) {                                                   \

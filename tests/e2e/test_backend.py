@@ -40,7 +40,7 @@ def test_without_a_module_the_cpu_serves_and_says_why(start, alone):
     assert status == 200 and answer["usage"]["completion_tokens"] == 3
     version = json.loads(atlas.get("/version")[1])
     assert version["backend"] == "cpu" and version["device"] and "compute_capability" not in version
-    assert atlas.metric('atlas_backend_info{backend="cpu"}') == 1 and atlas.metric("atlas_gemm_fallbacks_total") == 0
+    assert atlas.metric('atlas_backend_info{backend="cpu"}') == 1 and atlas.metric("atlas_gemm_fallback_total") == 0
 
 
 @pytest.mark.parametrize("module", BROKEN)

@@ -58,7 +58,8 @@ def test_help_is_grouped_by_topic():
     said = atlas("--help").stdout
     assert atlas("help").stdout == said and atlas().stdout == said
     topics = [line for line in said.splitlines() if line and not line.startswith(" ") and " " not in line]
-    assert topics == ["Network", "Model", "Compute", "Capacity", "Generation", "Time", "Log"]
+    assert topics == ["Network", "Model", "Compute", "Capacity", "Generation", "Time", "Log", "Drills"]
+    assert atlas("help", "drills").stdout.strip() in said and "ATLAS_TEST_FAULT=" in said
     network = atlas("help", "network").stdout
     assert network.startswith("Network\n") and "--port" in network and "--max-queue" not in network and network.strip() in said
     assert atlas("serve", str(MINI), "--help").stdout == said

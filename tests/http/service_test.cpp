@@ -175,8 +175,8 @@ TEST(StartupReport, SaysEachThingOnce) {
   view.stage = "loading weights";
   EXPECT_EQ(report.lines(view).size(), 1U);
   EXPECT_TRUE(report.lines(view).empty());
-  view.stage = "warm-up";
-  EXPECT_EQ(report.lines(view).at(0), "warm-up …");
+  view.stage = "canary";
+  EXPECT_EQ(report.lines(view).at(0), "canary …");
   view.state = actors::ProcessState::ready;
   const auto ready = report.lines(view);
   EXPECT_EQ(ready.at(0), "ready: mini on http://127.0.0.1:1");

@@ -31,6 +31,7 @@ Words words(const std::vector<HealthEffect>& effects) {
             [](const ExpireRequest& e) { return "expire " + std::to_string(e.ticket) + " " + e.details; },
             [](const ArmWatchdog& e) { return "arm " + std::to_string(e.within.count()); },
             [](const ExitProcess& e) { return "exit " + std::to_string(e.code); },
+            [](const StartCanary&) { return std::string("canary"); },
         },
         effect));
   }
@@ -48,7 +49,8 @@ HealthState in(ProcessState state, std::vector<Engine::Ticket> tickets = {}) {
 Tick idle(TimePoint now) { return {now, false, 0, 0}; }
 
 TEST(HealthPolicy, OnlyARequestsFailureIsItsOwn) {
-  for (const auto role : {Role::gpu_stream, Role::scheduler, Role::encoder, Role::request, Role::sequence}) {
+  for (const auto role :
+       {Role::health, Role::gpu_stream, Role::scheduler, Role::encoder, Role::request, Role::sequence}) {
     EXPECT_EQ(decide(role, Cause::normal), Decision::forget);
     const bool own = role == Role::request || role == Role::sequence;
     EXPECT_EQ(decide(role, Cause::failure), own ? Decision::fail_request : Decision::exit_process);
@@ -168,6 +170,39 @@ TEST(HealthState, ARequestPastItsDeadlineIsExpiredOnce) {
   EXPECT_TRUE(health.step(idle(kNow + 20ms)).empty());
 }
 
+TEST(HealthState, AnswersOnTheirWayHoldTheExitNoLongerThanTheGrace) {
+  const auto tick = [](HealthState& health, Milliseconds at, bool sent) {
+    return words(health.step(Tick{kNow + at, false, 0, 0, sent}));
+  };
+  auto health = in(ProcessState::failing);
+  EXPECT_TRUE(tick(health, 0ms, false).empty());
+  EXPECT_TRUE(tick(health, 1'500ms, false).empty());
+  EXPECT_EQ(tick(health, 1'501ms, true), (Words{"exit 70"}));
+  auto stuck = in(ProcessState::failing);
+  tick(stuck, 0ms, false);
+  EXPECT_TRUE(tick(stuck, 1'999ms, false).empty());
+  EXPECT_EQ(tick(stuck, 2'000ms, false), (Words{"exit 70"}));
+}
+
+TEST(HealthState, ACanaryRunsWhenDueAndAWrongOneIsFatal) {
+  using Outcome = CanaryEnded::Outcome;
+  EXPECT_TRUE(in(ProcessState::starting).step(CanaryDue{}).empty());
+  EXPECT_TRUE(in(ProcessState::draining, {1}).step(CanaryDue{}).empty());
+  auto health = in(ProcessState::ready);
+  EXPECT_EQ(words(health.step(CanaryDue{})), (Words{"canary"}));
+  EXPECT_TRUE(health.needs_ticks());              // it may hang
+  EXPECT_TRUE(health.step(CanaryDue{}).empty());  // the last one has not ended
+  EXPECT_TRUE(health.step(CanaryEnded{Outcome::skipped, ""}).empty());
+  EXPECT_FALSE(health.needs_ticks());
+  EXPECT_EQ(words(health.step(CanaryDue{})), (Words{"canary"}));
+  EXPECT_TRUE(health.step(CanaryEnded{Outcome::passed, ""}).empty());
+  health.step(CanaryDue{});
+  EXPECT_EQ(words(health.step(CanaryEnded{Outcome::failed, "other tokens"})),
+            (Words{"failing canary: other tokens", "arm 2000", "fail requests"}));
+  health.step(idle(kNow));
+  EXPECT_EQ(words(health.step(idle(kNow + 1s))), (Words{"exit 70"}));
+}
+
 TEST(HealthState, AnIdleReadyProcessNeedsNoTicks) {
   EXPECT_TRUE(in(ProcessState::starting).needs_ticks());
   EXPECT_FALSE(in(ProcessState::ready).needs_ticks());
@@ -181,7 +216,7 @@ TEST(HealthWord, SaysStageProgressAndReason) {
   word.set_progress(0.25);
   EXPECT_EQ(word.view().stage, "loading weights");
   EXPECT_EQ(word.view().progress, 0.25);
-  word.set_stage("warm-up");
+  word.set_stage("canary");
   EXPECT_EQ(word.view().progress, 0.0);
   word.set_ready();
   EXPECT_EQ(word.state(), ProcessState::ready);

@@ -23,7 +23,6 @@ TEST(Metrics, EverySeriesExistsFromTheStart) {
            R"(atlas_step_seconds_count{kind="decode",model_name="m"} 0)",
            R"(atlas_step_overhead_seconds_count{model_name="m"} 0)",
            R"(atlas_health_state{model_name="m"} 0)",
-           R"(atlas_gemm_fallbacks_total{model_name="m"} 0)",
            R"(atlas_faults_total{kind="step_error",model_name="m"} 0)",
            R"(# TYPE vllm:num_requests_running gauge)",
        }) {
@@ -48,9 +47,9 @@ TEST(Metrics, CountWhatHappened) {
   metrics.set_load(3, 2, 0.5);
   metrics.count_end(model::FinishReason::cancelled);
   metrics.observe_inter_token(0.2, 2);
-  metrics.observe_step({0.01, 5, 0});
-  metrics.observe_step({0.01, 5, 1});
-  metrics.observe_step({0.01, 0, 1, 3});
+  metrics.observe_step({0.01, 5, 0, {}});
+  metrics.observe_step({0.01, 5, 1, {}});
+  metrics.observe_step({0.01, 0, 1, {{"24x40_bf16", 3}}});
   const auto text = metrics.text();
   EXPECT_TRUE(has(text, R"(vllm:num_requests_running{model_name="m"} 3)"));
   EXPECT_TRUE(has(text, R"(vllm:kv_cache_usage_perc{model_name="m"} 0.5)"));
@@ -58,7 +57,7 @@ TEST(Metrics, CountWhatHappened) {
   EXPECT_TRUE(has(text, R"(vllm:inter_token_latency_seconds_count{model_name="m"} 2)"));
   EXPECT_TRUE(has(text, R"(atlas_step_seconds_count{kind="prefill",model_name="m"} 1)"));
   EXPECT_TRUE(has(text, R"(atlas_step_seconds_count{kind="mixed",model_name="m"} 1)"));
-  EXPECT_TRUE(has(text, R"(atlas_gemm_fallbacks_total{model_name="m"} 3)"));
+  EXPECT_TRUE(has(text, R"(atlas_gemm_fallback_total{model_name="m",shape="24x40_bf16"} 3)"));
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ TEST(Outlet, SaysNothingOnceItIsClosed) {
   told.outlet.start({});
   told.outlet.delta(words(0, "late"));
   told.outlet.end_choice(end_of(0));
-  told.outlet.engine_error("", "");
+  told.outlet.engine_error(model::StepError{});
   told.outlet.finish({});
   told.outlet.fail({});
   EXPECT_TRUE(told.calls().empty());

@@ -27,7 +27,8 @@ Prepared prepared(std::size_t prompts = 1) {
   }
   return p;
 }
-ChoiceEnded ended(std::int32_t index, FinishReason reason, std::int32_t tokens = 3, std::string error = "") {
+ChoiceEnded ended(std::int32_t index, FinishReason reason, std::int32_t tokens = 3,
+                  std::optional<model::StepError> error = std::nullopt) {
   return {{index, reason, {}, ""}, tokens, 1, std::move(error)};
 }
 
@@ -44,7 +45,9 @@ std::vector<std::string> words(const std::vector<RequestEffect>& effects) {
             [](const SendChoiceEnd& e) {
               return "end " + std::to_string(e.end.index) + " " + std::string(to_string(e.end.reason));
             },
-            [](const SendEngineError& e) { return "engine_error " + e.what + " " + e.code; },
+            [](const SendEngineError& e) {
+              return "engine_error " + model::what(e.error) + " " + std::string(model::verdict(e.error).code);
+            },
             [](const FinishSink& e) {
               return "finish " + std::to_string(e.usage.prompt_tokens) + "+" +
                      std::to_string(e.usage.completion_tokens);
@@ -117,7 +120,7 @@ TEST(RequestState, APrepareErrorFailsTheRequest) {
 
 TEST(RequestState, AnEngineErrorEndsItsChoiceAndIsToldOnceBeforeFinish) {
   auto state = in(Phase::streaming, 2);
-  EXPECT_EQ(words(state.step(ended(0, FinishReason::error, 1, "nan"))),
+  EXPECT_EQ(words(state.step(ended(0, FinishReason::error, 1, model::StepError{"nan"}))),
             (Words{"count error", "end 0 error"}));
   EXPECT_EQ(words(state.step(ended(1, FinishReason::stop))),
             (Words{"count stop", "end 1 stop", "engine_error nan engine_error", "finish 2+4", "close"}));
@@ -126,7 +129,7 @@ TEST(RequestState, AnEngineErrorEndsItsChoiceAndIsToldOnceBeforeFinish) {
 TEST(RequestState, AnErrorBeforeStartStillOpensTheResponse) {
   auto state = in(Phase::admitting);
   EXPECT_EQ(
-      words(state.step(ended(0, FinishReason::error, 0, "nan"))),
+      words(state.step(ended(0, FinishReason::error, 0, model::StepError{"nan"}))),
       (Words{"count error", "start", "end 0 error", "engine_error nan engine_error", "finish 2+0", "close"}));
 }
 
@@ -160,12 +163,12 @@ TEST(RequestState, AClientThatLeftIsAnAbortAndHearsNothing) {
 }
 
 TEST(RequestState, ALostDeviceIsAStatusBeforeStartAndAnErrorAfter) {
-  EXPECT_EQ(words(in(Phase::preparing).step(EngineFailing{"gone"})), (Words{"fail gpu_fault", "close"}));
-  EXPECT_EQ(words(in(Phase::admitting).step(EngineFailing{"gone"})),
+  EXPECT_EQ(words(in(Phase::preparing).step(EngineFailing{{"gone"}})), (Words{"fail gpu_fault", "close"}));
+  EXPECT_EQ(words(in(Phase::admitting).step(EngineFailing{{"gone"}})),
             (Words{"stop 0 abort", "fail gpu_fault", "close"}));
   auto state = in(Phase::streaming, 2);
   state.step(ended(1, FinishReason::stop));
-  EXPECT_EQ(words(state.step(EngineFailing{"gone"})),
+  EXPECT_EQ(words(state.step(EngineFailing{{"gone"}})),
             (Words{"stop 0 abort", "count error", "end 0 error", "engine_error gone gpu_fault", "finish 2+3",
                    "close"}));
 }

@@ -84,6 +84,8 @@ class SchedulerHarness {
   FakeDevice& device() { return device_; }
   std::deque<std::shared_ptr<const model::StepPlan>>& plans() { return plans_; }
   std::map<model::SequenceId, Listener> listeners;
+  std::vector<CanaryPlace> canaries;
+  int canaries_skipped = 0;
 
  private:
   void hear(const SchedulerEffect& effect) {
@@ -101,6 +103,8 @@ class SchedulerHarness {
                    [&](const ToSequence<StepFailed>& e) { listeners[e.id].failed = e.message.error; },
                    [&](const ToSequence<Declined>& e) { listeners[e.id].declined.push_back(e.message); },
                    [&](const ReportBroken&) {},
+                   [&](const SubmitCanary& e) { canaries.push_back(e.place); },
+                   [&](const SkipCanary&) { ++canaries_skipped; },
                },
                effect);
   }

@@ -342,5 +342,55 @@ TEST(SchedulerState, ASecondPlanWaitsWhereTheNextSampleIsBanned) {
   EXPECT_EQ(h.listeners[1].tokens.size(), 4U);
 }
 
+TEST(SchedulerState, TheCanaryHasASlotAndPagesOfItsOwnWhileNobodyElseHasAny) {
+  SchedulerHarness h(small_limits());
+  h.send(CanaryWanted{6});
+  ASSERT_EQ(h.canaries.size(), 1U);
+  EXPECT_EQ(h.canaries[0].pages.size(), 6U);
+  EXPECT_EQ(h.state().pages().free(), 34);
+  h.add(1, 3, 2);  // comes meanwhile: its plan waits behind the canary, in another slot and other pages
+  ASSERT_EQ(h.plans().size(), 1U);
+  const auto& feed = h.plans()[0]->feeds[0];
+  EXPECT_NE(feed.slot, h.canaries[0].slot);
+  for (const model::PageId page : feed.new_pages) {
+    EXPECT_EQ(std::count(h.canaries[0].pages.begin(), h.canaries[0].pages.end(), page), 0);
+  }
+  h.send(CanaryEnded{});
+  h.send(CanaryEnded{});
+  h.run();
+  EXPECT_EQ(h.state().pages().free(), 40);
+  EXPECT_EQ(h.state().slots().free(), 2);
+}
+
+TEST(SchedulerState, ASequenceThatFoundNoSlotBesideTheCanaryBeginsAfterIt) {
+  auto limits = small_limits();
+  limits.num_state_slots = limits.max_batch_size = 1;
+  SchedulerHarness h(limits);
+  h.send(CanaryWanted{6});
+  h.add(1, 3, 2);
+  EXPECT_TRUE(h.plans().empty());
+  h.send(CanaryEnded{});
+  h.run();
+  EXPECT_EQ(h.listeners[1].tokens.size(), 2U);
+}
+
+TEST(SchedulerState, TheCanaryIsSkippedWhileAnybodyIsServedOrNothingCanRun) {
+  SchedulerHarness h(small_limits());
+  h.send(CanaryWanted{41});  // more pages than there are
+  EXPECT_EQ(h.canaries_skipped, 1);
+  h.add(1, 3, 2);
+  h.send(CanaryWanted{6});
+  EXPECT_EQ(h.canaries_skipped, 2);
+  h.run();
+  h.send(CanaryWanted{6});
+  h.send(CanaryWanted{6});  // the first has not ended
+  EXPECT_EQ(h.canaries_skipped, 3);
+  EXPECT_EQ(h.canaries.size(), 1U);
+  h.send(CanaryEnded{});
+  h.send(EngineLost{{"gone"}});
+  h.send(CanaryWanted{6});
+  EXPECT_EQ(h.canaries_skipped, 4);
+}
+
 }  // namespace
 }  // namespace actors

@@ -228,7 +228,7 @@ TEST(SequenceState, AStepErrorIsNeverAStop) {
   const auto o = run(settings(), {tokens("ab"), StepFailed{{"logits not finite"}}});
   EXPECT_EQ(o.text, "ab");
   EXPECT_EQ(o.ends[0].end.reason, FinishReason::error);
-  EXPECT_EQ(o.ends[0].error, "logits not finite");
+  EXPECT_EQ(o.ends[0].error->what, "logits not finite");
 }
 
 TEST(SequenceState, EndChoiceCancelsInTheScheduler) {

@@ -36,6 +36,16 @@ TEST(CudaFaults, ARefusedLaunchIsRefusedAndTheNextOperationRuns) {
   }
 }
 
+TEST(CudaFaults, MemoryThatIsNotThereIsRefusedAndTheNextOperationRuns) {
+  REQUIRE_DEVICE();
+  const gpu::Status status = stream().inject(InjectedFault::out_of_memory, "step 7");
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, DeviceError::Kind::refused);
+  EXPECT_NE(status.error().what.find("step 7: cudaErrorMemoryAllocation"), std::string::npos)
+      << status.error().what;
+  EXPECT_TRUE(works());
+}
+
 /// Runs in a process of its own: this one's context would be gone. 0: as promised; else the check that
 /// failed.
 int num_of_first_wrong_answer(InjectedFault fault, const std::string& name) {

@@ -153,10 +153,12 @@ TEST(HostDevice, StreamsOfTheDeviceAreHostStreams) {
 
 TEST(HostStream, AnInjectedRefusalIsOneOperations) {
   PooledHostStream stream(1);
-  const Status status = stream.inject(InjectedFault::refused_launch, "step 7");
-  ASSERT_FALSE(status.ok());
-  EXPECT_EQ(status.error().kind, DeviceError::Kind::refused);
-  EXPECT_NE(status.error().what.find("step 7"), std::string::npos);
+  for (const auto fault : {InjectedFault::refused_launch, InjectedFault::out_of_memory}) {
+    const Status status = stream.inject(fault, "step 7");
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().kind, DeviceError::Kind::refused);
+    EXPECT_NE(status.error().what.find("step 7"), std::string::npos);
+  }
   int runs = 0;
   EXPECT_TRUE(stream.parallel("op", 1, [&](std::int64_t) { ++runs; }).ok());
   EXPECT_EQ(runs, 1);

@@ -108,7 +108,7 @@ TEST(ChatResponse, OfAnEngineErrorIsA500) {
   writer.start({{{1}}, {}});
   writer.delta(delta(0, "x"));
   writer.end_choice({0, model::FinishReason::stop, {}, {}});
-  writer.engine_error("step 7 failed", "engine_error");
+  writer.engine_error(model::StepError{"step 7 failed"});
   writer.end_choice({1, model::FinishReason::error, {}, {}});
   writer.finish({});
   EXPECT_EQ(exchange->whole->status, 500);
@@ -122,7 +122,6 @@ TEST(ChatResponse, OfATimeOutIsWhatCameSoFar) {
   BodyWriter writer(format<ChatFormat>(), 1, exchange);
   writer.start({{{1}}, {}});
   writer.delta(delta(0, "x"));
-  writer.engine_error("took too long", "timeout");
   writer.end_choice({0, model::FinishReason::timeout, {}, {}});
   writer.finish({});
   EXPECT_EQ(exchange->whole->status, 200);
@@ -182,7 +181,7 @@ TEST(SseWriter, TellsAnEngineErrorAsOne) {
   SseWriter writer(format<CompletionFormat>({true, false, false, false}), 1, 1, exchange);
   writer.start({{{1}}, {}});
   writer.delta(delta(0, "x"));
-  writer.engine_error("step 7 failed", "engine_error");
+  writer.engine_error(model::StepError{"step 7 failed"});
   writer.end_choice({0, model::FinishReason::error, {}, {}});
   writer.finish({});
   EXPECT_TRUE(exchange->said(R"("text":"","logprobs":null,"finish_reason":"error","stop_reason":null)"));

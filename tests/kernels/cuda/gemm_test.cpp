@@ -108,7 +108,7 @@ TEST(CudaGemm, OwnBf16ProductsAgreeWithTheCpu) {
   // Single columns are never the library's.
   const auto asked = std::count_if(edge_shapes().begin(), edge_shapes().end(),
                                    [](const ShapeOfProduct& shape) { return shape.n > 1; });
-  EXPECT_EQ(own.ops->num_fallbacks(), 2 * static_cast<std::uint64_t>(asked));
+  EXPECT_EQ(testing::take_num_fallbacks(*own.ops), 2 * static_cast<std::uint64_t>(asked));
 }
 
 TEST(CudaGemm, F32ProductsAgreeWithTheCpu) {
@@ -195,12 +195,15 @@ TEST(CudaGemm, ARefusalIsSaidOnceCountedAndSticksToTheShape) {
   for (const char* part : {"M 5", "N 24", "K 40", "y bf16", "alignment", "x ", "w "}) {
     EXPECT_THAT(own.warnings[0], HasSubstr(part));
   }
-  EXPECT_EQ(own.ops->num_fallbacks(), 1U);
+  EXPECT_EQ(testing::take_num_fallbacks(*own.ops), 1U);
   expect_product(*own.ops, {9, 24, 40}, DType::bf16, DType::bf16);  // the same weight, other rows
-  EXPECT_EQ(own.ops->num_fallbacks(), 2U);
+  const std::vector<GemmFallbacks> taken = own.ops->take_fallbacks();
+  ASSERT_EQ(taken.size(), 1U);
+  EXPECT_EQ(taken[0].shape, "24x40_bf16");
+  EXPECT_EQ(taken[0].count, 1U);
   expect_product(*own.ops, {9, 24, 40}, DType::bf16, DType::f32);  // another y
   expect_product(*own.ops, {9, 32, 40}, DType::bf16, DType::bf16);
-  EXPECT_EQ(own.ops->num_fallbacks(), 2U);
+  EXPECT_EQ(testing::take_num_fallbacks(*own.ops), 0U);
   EXPECT_EQ(own.warnings.size(), 1U);
 }
 

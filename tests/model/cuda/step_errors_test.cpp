@@ -44,7 +44,7 @@ struct HookedRig {
   /// `fault` is suffered by the step's operation number `at`.
   void suffer(int at, gpu::InjectedFault fault) {
     const int first = ops->num_operations();
-    ops->before = [=](gpu::Stream& stream, int index) -> gpu::Status {
+    ops->before_index = [=](gpu::Stream& stream, int index) -> gpu::Status {
       if (index - first != at) return gpu::Done{};
       return stream.inject(fault, "injected by a test");
     };
@@ -67,7 +67,7 @@ TEST(DeviceStepErrors, ARefusedLaunchIsAStepErrorAndTheNextStepWorks) {
     rig.run(rig.feed(0, Form::prefill, 0, ids(20), 19), {rig.begin(0)});
     hooked.suffer(at, gpu::InjectedFault::refused_launch);
     const StepResult failed = rig.step({rig.feed(0, Form::decode, 20, {3}, 0)});
-    hooked.ops->before = nullptr;
+    hooked.ops->before_index = nullptr;
     EXPECT_THAT(error_of(failed.outcomes.at(0)), ::testing::HasSubstr("injected by a test"));
     EXPECT_THAT(error_of(rig.step({rig.feed(0, Form::decode, 20, {3}, 0)}).outcomes.at(0)),
                 ::testing::HasSubstr("broken"));
@@ -110,7 +110,7 @@ TEST(DeviceStepErrorsDeathTest, AnIllegalAccessIsFatalForEver) {
     StepPlan plan;
     plan.feeds.push_back(rig.feed(0, Form::decode, 20, {3}, 0));
     const bool fatal = !rig.runner->step(plan).ok();
-    hooked.ops->before = nullptr;
+    hooked.ops->before_index = nullptr;
     const bool for_ever = !rig.runner->step({}).ok();
     std::_Exit(fatal && for_ever ? 42 : 1);
   };
