@@ -8,7 +8,9 @@
 #include "kernels/recurrent.h"
 #include "model/arch/limits.h"
 #include "model/checkpoint/weight_map.h"
+#include "model/ple_store/ple_store.h"
 #include "model/runner/step_buffers.h"
+#include "model/text/json_escape.h"
 
 namespace model {
 namespace {
@@ -214,6 +216,34 @@ void override_counts(const ModelConfig& config, const PlanOptions& options, Serv
   }
 }
 
+/// Decides where n-gram tables lie. `left`: bytes that remain when they, and everything that one sequence
+/// needs, are on the device. Answers what the decision takes off the weights there.
+gpu::Bytes place_tables(const ModelConfig& config, const PlanOptions& options, gpu::Backend backend,
+                        std::int64_t left, ServePlan& plan, Violations& violations) {
+  const auto tables = options.ple_table ? options.ple_table : ple_table_facts(config, plan.weight_matrices);
+  if (!config.ple || !tables) return {};
+  const std::string size = mib(tables->device_bytes.n);
+  const bool fits = left >= 0, readable = tables->not_readable.empty();
+  violations.require(options.ple_resident != PleResident::never || readable,
+                     "--ple-resident never: " + tables->not_readable + "; auto or always is needed");
+  if (options.ple_resident == PleResident::always ||
+      (options.ple_resident == PleResident::automatic && (fits || !readable))) {
+    plan.ple_tables = PleTables::resident;
+    plan.ple_tables_why = options.ple_resident == PleResident::always ? "--ple-resident always"
+                          : fits ? size + " fit beside weights, scratch and one sequence"
+                                 : tables->not_readable;
+    return {};
+  }
+  plan.ple_tables = PleTables::stored;
+  plan.ple_tables_why =
+      options.ple_resident == PleResident::never
+          ? "--ple-resident never"
+          : size + " are " + mib(-left) + " too many beside weights, scratch and one sequence";
+  plan.ple_store_bytes = ple_store_bytes(config, plan, tables->row_bytes);
+  // The store's memory is the host's: where that is the device, it counts.
+  return tables->device_bytes - (backend == gpu::Backend::cpu ? plan.ple_store_bytes : gpu::Bytes{});
+}
+
 /// Pages for every sequence at its longest, or as many as fit; fewer than one sequence needs is a violation.
 void derive_memory(const ModelConfig& config, const PlanOptions& options, const gpu::DeviceFacts& facts,
                    ServePlan& plan, Violations& violations) {
@@ -221,11 +251,14 @@ void derive_memory(const ModelConfig& config, const PlanOptions& options, const 
   const std::int64_t page = page_bytes(config, plan, element);
   plan.state_bytes = gpu::Bytes{slot_bytes(config, plan, element)} * plan.num_state_slots;
 
-  const std::int64_t weights =
+  std::int64_t weights =
       options.weight_bytes ? options.weight_bytes->n : device_weight_bytes(config, plan.weight_matrices).n;
   const auto share =
       static_cast<std::int64_t>(static_cast<double>(facts.memory_total.n) * options.gpu_memory_utilization);
   const std::int64_t usable = std::min(share, facts.memory_free.n);
+  const std::int64_t beside_tables = plan.state_bytes.n + plan.arena_bytes.n + page * plan.pages_per_sequence;
+  weights -=
+      place_tables(config, options, facts.backend, usable - weights - beside_tables, plan, violations).n;
   const std::int64_t left =
       std::max<std::int64_t>(0, usable - weights - plan.state_bytes.n - plan.arena_bytes.n);
   const std::string room = mib(left) + " are left of " + mib(usable) + " after weights (" + mib(weights) +
@@ -312,6 +345,13 @@ std::string to_json(const ServePlan& plan) {
   add("qsa_ring_rows", plan.qsa_ring_rows);
   add("ple_tokens", plan.ple_tokens);
   add("ple_cache_slots", plan.ple_cache_slots);
+  if (plan.ple_tables != PleTables::none) {
+    const bool resident = plan.ple_tables == PleTables::resident;
+    json +=
+        std::string(", \"ple_tables\": \"") + (resident ? "resident" : "stored") + "\", \"ple_tables_why\": ";
+    text::append_json_string(json, plan.ple_tables_why);
+    add("ple_store_bytes", plan.ple_store_bytes.n);
+  }
   add("kv_bytes", plan.kv_bytes.n);
   add("state_bytes", plan.state_bytes.n);
   add("arena_bytes", plan.arena_bytes.n);

@@ -18,6 +18,20 @@ gpu::DType activation_type(DTypeOption option, gpu::Backend backend);
 /// multiplies every type that files have.
 std::optional<gpu::DType> weight_matrix_type(DTypeOption option, gpu::Backend backend);
 
+/// --ple-resident: n-gram tables on the device, or in their files with a cache of rows. automatic: on the
+/// device where they fit.
+enum class PleResident : std::uint8_t { automatic, always, never };
+/// What became of it. none: the model has no such table.
+enum class PleTables : std::uint8_t { none, resident, stored };
+
+/// What a plan needs to know of the n-gram tables of a model.
+struct PleTableFacts {
+  gpu::Bytes device_bytes;   ///< on the device, all of them
+  gpu::Bytes file_bytes;     ///< in the files
+  gpu::Bytes row_bytes;      ///< a row in the files
+  std::string not_readable;  ///< why rows cannot be read one by one; "": they can
+};
+
 /// What the operator set that shapes capacities (the rest of the options does not reach the model).
 struct PlanOptions {
   DTypeOption dtype = DTypeOption::automatic;
@@ -30,8 +44,11 @@ struct PlanOptions {
   std::optional<std::int32_t> ple_max_tokens;  ///< these three override what is derived, not below its floor
   std::optional<std::int64_t> ple_cache_slots;
   std::optional<std::int32_t> qsa_max_tokens;
+  PleResident ple_resident = PleResident::automatic;
   double gpu_memory_utilization = 0.85;
-  std::optional<gpu::Bytes> weight_bytes;  ///< on the device; default: from the config, files' types as bf16
+  std::optional<PleTableFacts> ple_table;  ///< default: from the config, without files
+  std::optional<gpu::Bytes> weight_bytes;  ///< on the device, resident tables included; default: from the
+                                           ///< config, files' types as bf16
   std::int32_t num_drafts = 0;             ///< 0: speculation off
 };
 
@@ -59,6 +76,9 @@ struct ServePlan {
   std::int32_t qsa_ring_rows = 0;
   std::int32_t ple_tokens = 0;       ///< PLE scratch
   std::int64_t ple_cache_slots = 0;  ///< next_pow2(mb * ngram_heads); unused while the table is resident
+  PleTables ple_tables = PleTables::none;
+  std::string ple_tables_why;  ///< for the operator
+  gpu::Bytes ple_store_bytes;  ///< host memory of stored tables: row caches, ids; 0 where resident
   gpu::Bytes kv_bytes, state_bytes, arena_bytes;
 };
 

@@ -130,6 +130,8 @@ TEST(ServeOptions, AreReadByTheLineOfTheirTable) {
       {"--default-chat-template-kwargs=[]", false},
       {"--drain-timeout=1e9", false},
       {"--enable-prefix-caching=off", true},
+      {"--ple-resident=never", true},
+      {"--ple-resident=sometimes", false},
   };
   for (const auto& [flag, good] : cases) EXPECT_EQ(parse({"serve", flag}).ok(), good) << flag;
 }
