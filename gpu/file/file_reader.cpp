@@ -170,7 +170,9 @@ class ThreadedReader final : public FileReader {
       assert(read.file >= 0 && read.file < std::ssize(files_) && read.size.n <= window_bytes_);
     queue_.begin(batch);
   }
-  void wait(ReadBatch& batch) override { queue_.wait(batch); }
+  void wait(ReadBatch& batch, const std::function<void()>& progressed) override {
+    queue_.wait(batch, progressed);
+  }
   const std::string& description() const override { return description_; }
 
  private:

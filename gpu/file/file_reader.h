@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -50,7 +51,8 @@ class FileReader {
  public:
   virtual ~FileReader() = default;
   virtual void begin(ReadBatch& batch) = 0;
-  virtual void wait(ReadBatch& batch) = 0;
+  /// `progressed` is called now and then while reads of the batch end: a slow disk is not a dead one.
+  virtual void wait(ReadBatch& batch, const std::function<void()>& progressed) = 0;
   /// "io_uring, O_DIRECT", or with the reasons why not.
   virtual const std::string& description() const = 0;
 };

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "gpu/file/file_reader.h"
 
@@ -29,9 +31,17 @@ class ReadQueue {
     }
     more_.notify_all();
   }
-  void wait(ReadBatch& batch) {
+  /// Calls `progressed`, without the lock, as long as more of the batch has ended each time it looks.
+  void wait(ReadBatch& batch, const std::function<void()>& progressed) {
+    constexpr std::chrono::milliseconds kLook{100};
     std::unique_lock lock(mutex_);
-    ended_.wait(lock, [&] { return batch.done_ == batch.reads.size(); });
+    std::size_t seen = 0;
+    while (!ended_.wait_for(lock, kLook, [&] { return batch.done_ == batch.reads.size(); })) {
+      if (std::exchange(seen, batch.done_) == batch.done_) continue;
+      lock.unlock();
+      progressed();
+      lock.lock();
+    }
   }
 
   enum class Idle { wait, go_on };

@@ -102,10 +102,10 @@ void LayerRows::abandon() {
 }
 
 /// Waits for the reads. A slot whose read failed loses its row, and the feeds that wanted the row are named.
-void LayerRows::settle() {
+void LayerRows::settle(const std::function<void()>& progressed) {
   if (std::exchange(settled_, true)) return;
   const auto begin = std::chrono::steady_clock::now();
-  reader_.wait(batch_);
+  reader_.wait(batch_, progressed);
   counts_.waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (batch_.failures.empty()) return;
   std::vector<std::pair<std::int64_t, const std::string*>> failed;  // row, why
@@ -130,7 +130,7 @@ void LayerRows::settle() {
 }
 
 gpu::Status LayerRows::gather(StepContext& context, Matrix y) {
-  settle();
+  settle([&] { context.stream.note_progress(); });
   const std::size_t first = context.batch.form == kernels::Form::prefill ? 0 : rows_->num_prefill;
   const std::int64_t pitch = gpu::bytes_of(y.dtype, y.pitch).n;
   const std::int64_t piece = std::max<std::int64_t>(1, kUploadBytes / pitch);
@@ -161,7 +161,7 @@ void LayerRows::convert_row(std::size_t row, std::byte* to) const {
 
 void LayerRows::release() {
   if (rows_ == nullptr) return;
-  settle();
+  settle([] {});
   cache_.unpin(pins_);
   rows_ = nullptr;
 }

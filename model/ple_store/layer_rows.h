@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -65,7 +66,7 @@ class LayerRows final : public PleRows {
   std::byte* bytes_of(RowCache::Slot slot) const { return bytes_.get() + slot * table_.row_bytes().n; }
   bool look_up(std::int64_t row, std::optional<std::int64_t> drilled);
   void abandon();
-  void settle();
+  void settle(const std::function<void()>& progressed);
   void convert_row(std::size_t row, std::byte* to) const;
 
   LayerIndex layer_;

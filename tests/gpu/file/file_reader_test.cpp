@@ -8,9 +8,12 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <future>
 #include <random>
+#include <thread>
 
 #include "gpu/file/direct_file.h"
+#include "gpu/file/read_queue.h"
 
 namespace gpu {
 namespace {
@@ -93,7 +96,7 @@ void expect_bytes_of_the_files(FileReader& reader, const Files& files, std::int6
       wanted.add(file, std::max<std::int64_t>(0, offset), static_cast<std::size_t>(bytes));
     }
     reader.begin(wanted.batch);
-    reader.wait(wanted.batch);
+    reader.wait(wanted.batch, [] {});
     EXPECT_THAT(wanted.batch.failures, IsEmpty());
     for (std::size_t i = 0; i < wanted.places.size(); ++i)
       ASSERT_EQ(wanted.places[i], wanted.expected(files, i)) << "read " << i << " of round " << round;
@@ -154,7 +157,7 @@ TEST(FileReader, ReadsBufferedWhereTheFileSystemTakesNoDirectReads) {
   Wanted wanted;
   wanted.add(0, 3, 20);
   reader->begin(wanted.batch);
-  reader->wait(wanted.batch);
+  reader->wait(wanted.batch, [] {});
   EXPECT_THAT(wanted.batch.failures, IsEmpty());
   std::ifstream file("/proc/self/limits");
   std::string text(23, ' ');
@@ -198,7 +201,7 @@ TEST(FileReader, AReadPastTheEndFailsAloneAndNamesFileAndBytes) {
     wanted.add(0, 9'900, 320);
     wanted.add(0, 9'600, 320);
     reader->begin(wanted.batch);
-    reader->wait(wanted.batch);
+    reader->wait(wanted.batch, [] {});
     ASSERT_EQ(wanted.batch.failures.size(), 1U);
     EXPECT_EQ(wanted.batch.failures[0].read, 1U);
     EXPECT_EQ(wanted.batch.failures[0].what, "part-0 bytes 9900 to 10220: the file ends at byte 10000");
@@ -216,7 +219,7 @@ TEST(FileReader, ADrilledReadFailsAndTouchesNothing) {
     for (int i = 0; i < 3; ++i) wanted.add(0, 1'000 * i, 320);
     wanted.batch.reads[1].drill = true;
     reader->begin(wanted.batch);
-    reader->wait(wanted.batch);
+    reader->wait(wanted.batch, [] {});
     ASSERT_EQ(wanted.batch.failures.size(), 1U);
     EXPECT_EQ(wanted.batch.failures[0].read, 1U);
     EXPECT_EQ(wanted.batch.failures[0].what,
@@ -226,7 +229,7 @@ TEST(FileReader, ADrilledReadFailsAndTouchesNothing) {
     // The same batch again, whole.
     wanted.batch.reads[1].drill = false;
     reader->begin(wanted.batch);
-    reader->wait(wanted.batch);
+    reader->wait(wanted.batch, [] {});
     EXPECT_THAT(wanted.batch.failures, IsEmpty());
     EXPECT_EQ(wanted.places[1], wanted.expected(files, 1));
   }
@@ -243,10 +246,34 @@ TEST(FileReader, SeveralBatchesMayBeOnTheirWay) {
       reader->begin(all[b].batch);
     }
     for (auto wanted = all.rbegin(); wanted != all.rend(); ++wanted) {
-      reader->wait(wanted->batch);
+      reader->wait(wanted->batch, [] {});
       for (std::size_t i = 0; i < 300; ++i) ASSERT_EQ(wanted->places[i], wanted->expected(files, i));
     }
   }
+}
+
+/// The second read ends only after the waiting thread has told of the first.
+TEST(ReadQueue, TellsAWaitingThreadThatReadsEnd) {
+  ReadQueue queue;
+  ReadBatch batch;
+  batch.reads.resize(2);
+  queue.begin(batch);
+  std::promise<void> begun, told;
+  std::thread reader([&] {
+    const auto share = queue.take(2, ReadQueue::Idle::wait);
+    begun.get_future().wait();
+    queue.done(*share->batch, 0, "");
+    EXPECT_EQ(told.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    queue.done(*share->batch, 1, "no such block");
+  });
+  begun.set_value();
+  bool once = false;
+  queue.wait(batch, [&] {
+    if (!std::exchange(once, true)) told.set_value();
+  });
+  reader.join();
+  ASSERT_EQ(batch.failures.size(), 1U);
+  EXPECT_EQ(batch.failures[0].what, "no such block");
 }
 
 TEST(FileReader, EndsWithItsBatchesDone) {

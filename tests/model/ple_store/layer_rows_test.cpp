@@ -43,7 +43,10 @@ class FakeReader final : public gpu::FileReader {
       }
     }
   }
-  void wait(gpu::ReadBatch&) override { ++waits; }
+  void wait(gpu::ReadBatch&, const std::function<void()>& progressed) override {
+    ++waits;
+    progressed();
+  }
   const std::string& description() const override { return text; }
 
   std::set<std::int64_t> failing;
@@ -132,6 +135,7 @@ TEST(LayerRows, RowsAreReadOnceAndGatheredHeadByHead) {
   EXPECT_EQ(rig.gather(), rig.expected({rig.ids_at(a, 0), rig.ids_at(a, 1), rig.ids_at(b, 1)}));
   EXPECT_EQ(rig.rows->counts().misses, 12U);
   EXPECT_EQ(rig.rows->counts().pinned, 12);
+  EXPECT_EQ(rig.stream->progress(), 1U);  // of the reads that it waited for
   rig.rows->release();
   EXPECT_EQ(rig.rows->cache().num_pinned(), 0);
 
