@@ -239,6 +239,8 @@ gpu::Bytes place_tables(const ModelConfig& config, const PlanOptions& options, g
       options.ple_resident == PleResident::never
           ? "--ple-resident never"
           : size + " are " + mib(-left) + " too many beside weights, scratch and one sequence";
+  violations.range("--ple-cache-slots", plan.ple_cache_slots, 1, RowCache::kMostSlots,
+                   "slots have numbers of 32 bits");
   plan.ple_store_bytes = ple_store_bytes(config, plan, tables->row_bytes);
   // The store's memory is the host's: where that is the device, it counts.
   return tables->device_bytes - (backend == gpu::Backend::cpu ? plan.ple_store_bytes : gpu::Bytes{});

@@ -16,7 +16,7 @@ constexpr std::int64_t kUploadBytes = 1 << 20;
 }  // namespace
 
 LayerRows::LayerRows(LayerIndex layer, const PleConfig& config, const PleWeights& weights,
-                     gpu::FileReader& reader, std::int32_t first_file, std::int64_t num_slots,
+                     gpu::FileReader& reader, std::vector<std::int32_t> files, std::int64_t num_slots,
                      std::int64_t max_rows, gpu::DType activation)
     : layer_(layer),
       config_(config),
@@ -26,7 +26,7 @@ LayerRows::LayerRows(LayerIndex layer, const PleConfig& config, const PleWeights
       table_(*weights.stored),
       values_(table_, activation),
       reader_(reader),
-      first_file_(first_file),
+      files_(std::move(files)),
       cache_(num_slots),
       bytes_(std::make_unique_for_overwrite<std::byte[]>(
           static_cast<std::size_t>(num_slots * table_.row_bytes().n))),
@@ -88,8 +88,8 @@ bool LayerRows::look_up(std::int64_t row, std::optional<std::int64_t> drilled) {
   look_ups_.push_back({row, place->slot});
   if (!place->missing) return true;
   const StoredTable::Place at = table_.place_of(row);
-  batch_.reads.push_back(
-      {first_file_ + at.file, at.offset, table_.row_bytes(), bytes_of(place->slot), row == drilled});
+  batch_.reads.push_back({files_[static_cast<std::size_t>(at.file)], at.offset, table_.row_bytes(),
+                          bytes_of(place->slot), row == drilled});
   fetched_.push_back(place->slot);
   return true;
 }

@@ -38,9 +38,10 @@ struct RowCounts {
 /// runs, waits for them and uploads. release() ends the step, whatever became of it.
 class LayerRows final : public PleRows {
  public:
-  /// Files of the table are numbered from `first_file` on in the reader. `max_rows`: of a step.
+  /// `files`: the reader's numbers of the table's files. `max_rows`: of a step.
   LayerRows(LayerIndex layer, const PleConfig& config, const PleWeights& weights, gpu::FileReader& reader,
-            std::int32_t first_file, std::int64_t num_slots, std::int64_t max_rows, gpu::DType activation);
+            std::vector<std::int32_t> files, std::int64_t num_slots, std::int64_t max_rows,
+            gpu::DType activation);
 
   /// Refused when the cache cannot hold the step's rows, which the plan rules out; then nothing is held.
   /// `drill`: the first row of this feed is read whether it is there or not, and cannot be.
@@ -75,7 +76,7 @@ class LayerRows final : public PleRows {
   StoredTable table_;
   RowValues values_;
   gpu::FileReader& reader_;
-  std::int32_t first_file_;
+  std::vector<std::int32_t> files_;
   RowCache cache_;
   std::unique_ptr<std::byte[]> bytes_;  // of all slots
   std::vector<std::byte> upload_;       // some rows of y at a time

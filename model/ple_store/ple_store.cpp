@@ -13,22 +13,35 @@ std::int64_t slots_for(const ServePlan& plan, std::int64_t table_rows) {
   return std::min(plan.ple_cache_slots, table_rows);
 }
 
+/// Files of all tables, each once.
+struct Files {
+  std::vector<std::filesystem::path> paths;
+
+  std::int32_t number_of(const std::filesystem::path& path) {
+    const auto known = std::find(paths.begin(), paths.end(), path);
+    const auto number = static_cast<std::int32_t>(known - paths.begin());
+    if (known == paths.end()) paths.push_back(path);
+    return number;
+  }
+};
+
 }  // namespace
 
 Result<std::unique_ptr<PleStore>, LoadError> PleStore::open(const ModelConfig& config,
                                                             const ModelWeights& weights,
                                                             const ServePlan& plan,
                                                             gpu::FileReaderOptions options) {
-  std::vector<std::filesystem::path> files;
+  Files files;
   gpu::Bytes largest;
+  std::vector<std::vector<std::int32_t>> of_table;
   for (const LayerWeights& layer : weights.layers) {
     if (!layer.ple) continue;
     assert(layer.ple->stored.has_value());  // load_weights was told what the plan says
-    const StoredTable& table = *layer.ple->stored;
-    files.insert(files.end(), table.files.begin(), table.files.end());
-    largest = std::max(largest, table.row_bytes());
+    auto& numbers = of_table.emplace_back();
+    for (const auto& path : layer.ple->stored->files) numbers.push_back(files.number_of(path));
+    largest = std::max(largest, layer.ple->stored->row_bytes());
   }
-  auto reader = gpu::open_file_reader(files, largest, options);
+  auto reader = gpu::open_file_reader(files.paths, largest, options);
   if (!reader.ok()) return LoadError{{"n-gram tables: " + std::move(reader).error()}};
 
   std::unique_ptr<PleStore> store(new PleStore);
@@ -37,23 +50,21 @@ Result<std::unique_ptr<PleStore>, LoadError> PleStore::open(const ModelConfig& c
   store->ids_ = std::make_unique_for_overwrite<std::int32_t[]>(
       static_cast<std::size_t>(plan.num_state_slots) * static_cast<std::size_t>(plan.max_seq_len));
   store->rows_.rows.reserve(static_cast<std::size_t>(plan.ple_tokens));
-  std::int32_t first_file = 0;
   std::int64_t slots = 0, rows = 0;
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     const auto& ple = weights.layers[i].ple;
     if (!ple) continue;
     const std::int64_t here = slots_for(plan, ple->stored->rows);
     const auto index = static_cast<LayerIndex>(i);
-    store->layers_.push_back(
-        {index, std::make_unique<LayerRows>(index, *config.ple, *ple, *store->reader_, first_file, here,
-                                            plan.ple_tokens, plan.activation)});
-    first_file += static_cast<std::int32_t>(ple->stored->files.size());
+    store->layers_.push_back({index, std::make_unique<LayerRows>(index, *config.ple, *ple, *store->reader_,
+                                                                 std::move(of_table[store->layers_.size()]),
+                                                                 here, plan.ple_tokens, plan.activation)});
     slots += here;
     rows += ple->stored->rows;
   }
-  store->description_ = "n-gram rows are read from " + std::to_string(files.size()) +
-                        (files.size() == 1 ? " file: " : " files: ") + store->reader_->description() + "; " +
-                        std::to_string(slots) + " of " + std::to_string(rows) + " fit the cache";
+  store->description_ = "n-gram rows are read from " + std::to_string(files.paths.size()) +
+                        (files.paths.size() == 1 ? " file: " : " files: ") + store->reader_->description() +
+                        "; " + std::to_string(slots) + " of " + std::to_string(rows) + " fit the cache";
   return store;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace model {
 class RowCache {
  public:
   using Slot = std::int32_t;
+  static constexpr std::int64_t kMostSlots = std::numeric_limits<Slot>::max();
 
   /// What one plan holds, until unpin.
   struct Pins {

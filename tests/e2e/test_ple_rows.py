@@ -29,7 +29,7 @@ def test_rows_from_files_give_the_answers_of_a_resident_table(start):
     resident = start("--ple-resident=always", model=TINY)
     stored = start("--ple-resident=never", model=TINY)
     assert answers(stored) == answers(resident)
-    assert re.search(r"n-gram rows are read from 2 files: (io_uring|16 threads \(io_uring: .*\)), (O_DIRECT|buffered reads)", stored.output)
+    assert re.search(r"n-gram rows are read from 1 file: (io_uring|16 threads \(io_uring: .*\)), (O_DIRECT|buffered reads)", stored.output)
     assert "n-gram rows" not in resident.output
     misses = stored.metric('atlas_ple_rows_total{result="miss"}')
     assert misses > 0 and stored.metric('atlas_ple_rows_total{result="hit"}') > misses

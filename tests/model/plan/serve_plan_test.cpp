@@ -291,6 +291,11 @@ TEST(ServePlan, TablesWhoseRowsCannotBeReadStayResidentOrAreRefused) {
   given.ple_resident = PleResident::automatic;
   EXPECT_FALSE(derive_serve_plan(mini(), given, device(gpu::Backend::cpu, kGib)).ok());
   EXPECT_EQ(plan(mini(), given, device(gpu::Backend::cpu)).ple_tables, PleTables::resident);
+  given = with_table(kGib, PleResident::never);
+  given.ple_cache_slots = std::int64_t{1} << 31;
+  EXPECT_THAT(derive_serve_plan(mini(), given, device(gpu::Backend::cuda)).error().problems,
+              ElementsAre(AllOf(HasSubstr("--ple-cache-slots is 2147483648"),
+                                HasSubstr("1 to 2147483647 are possible"))));
   // Of a model without tables nothing is asked.
   PlanOptions never = options(512, 8);
   never.ple_resident = PleResident::never;

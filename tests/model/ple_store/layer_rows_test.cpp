@@ -79,7 +79,8 @@ struct Rig {
     table.files = {"one"};
     table.parts = {{0, table.rows, 0, 0}};
     weights.stored = table;
-    rows = std::make_unique<LayerRows>(1, config, weights, reader, 0, slots, 64, gpu::DType::f32);
+    rows = std::make_unique<LayerRows>(1, config, weights, reader, std::vector<std::int32_t>{0}, slots, 64,
+                                       gpu::DType::f32);
   }
 
   /// Rows of a step: of sequences at positions, one feed each.

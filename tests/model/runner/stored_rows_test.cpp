@@ -75,7 +75,7 @@ TEST(StoredRows, AStepTellsHitsMissesAndPins) {
   EXPECT_EQ(none.stats.ple_misses + none.stats.ple_hits, 0U);
   EXPECT_FALSE(resident.runner->inject_row_read_error(std::nullopt));
   EXPECT_EQ(resident.runner->row_store_note(), "");
-  EXPECT_THAT(rig.runner->row_store_note(), ::testing::HasSubstr("n-gram rows are read from 2 files: "));
+  EXPECT_THAT(rig.runner->row_store_note(), ::testing::HasSubstr("n-gram rows are read from 1 file: "));
 }
 
 /// Rows come from the file when they are needed, not before.
