@@ -15,7 +15,6 @@ namespace {
 namespace ondemand = simdjson::ondemand;
 
 constexpr int kMaxDepth = 256;
-constexpr std::size_t kMaxValues = 2'000'000;
 constexpr std::size_t kMaxKeysUnsorted = 64;  // beyond them a search over all keys is not small any more
 
 std::string shortened(std::string_view key) {
@@ -89,10 +88,12 @@ void sort_keys(Json& object) {
 /// Walks the text once and keeps everything; `path` names the value that is being read.
 class TreeBuilder {
  public:
+  explicit TreeBuilder(std::size_t max_values) : max_values_(max_values) {}
+
   template <class Value>
   simdjson::error_code build(Value&& value, Json& into, int depth) {
     if (depth > kMaxDepth) return simdjson::DEPTH_ERROR;
-    if (++num_values_ > kMaxValues) return simdjson::CAPACITY;
+    if (++num_values_ > max_values_) return simdjson::CAPACITY;
     ondemand::json_type type{};
     if (auto error = value.type().get(type)) return error;
     switch (type) {
@@ -180,6 +181,7 @@ class TreeBuilder {
   }
 
   std::string path_;
+  std::size_t max_values_;
   std::size_t num_values_ = 0;
 };
 
@@ -195,7 +197,7 @@ Document::Document(Document&&) noexcept = default;
 Document& Document::operator=(Document&&) noexcept = default;
 Document::~Document() = default;
 
-model::Result<Document, model::RequestError> Document::parse(std::string text) {
+model::Result<Document, model::RequestError> Document::parse(std::string text, std::size_t max_values) {
   const auto refuse = [](std::string_view what, const std::string& path) {
     std::string message = "The request body is not valid JSON: ";
     message += what;
@@ -217,11 +219,11 @@ model::Result<Document, model::RequestError> Document::parse(std::string text) {
     // A lone number, string, true, false or null: no request is one.
     return refuse(error == simdjson::SCALAR_DOCUMENT_AS_VALUE ? "it has to be an object" : reason(error), "");
   }
-  TreeBuilder builder;
+  TreeBuilder builder(max_values);
   if (auto error = builder.build(root, document.root_, 1)) {
     if (error != simdjson::CAPACITY) return refuse(reason(error), builder.path());
     return model::RequestError{model::RequestError::Kind::invalid,
-                               "The request body holds more than " + std::to_string(kMaxValues) + " values.",
+                               "The request body holds more than " + std::to_string(max_values) + " values.",
                                builder.path(), "request_too_large"};
   }
   const char* rest = nullptr;
@@ -230,8 +232,9 @@ model::Result<Document, model::RequestError> Document::parse(std::string text) {
   return document;
 }
 
-model::Result<Document, model::RequestError> Document::parse_object(std::string text) {
-  auto document = parse(std::move(text));
+model::Result<Document, model::RequestError> Document::parse_object(std::string text,
+                                                                    std::size_t max_values) {
+  auto document = parse(std::move(text), max_values);
   if (document.ok() && !document->root().is(Json::Kind::object)) {
     return model::RequestError{model::RequestError::Kind::invalid,
                                "The request body has to be a JSON object.", "", "invalid_json"};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -29,13 +30,18 @@ struct Json {
 };
 std::string_view name_of(Json::Kind kind);  ///< "a string", "an object", …
 
-/// A whole JSON text, validated to its last byte: UTF-8, escapes, nesting (256), number of values
-/// (2,000,000), nothing after the end.
+/// Of a text whose reader asks for no more.
+inline constexpr std::size_t kMostValues = 2'000'000;
+
+/// A whole JSON text, validated to its last byte: UTF-8, escapes, nesting (256), number of values, nothing
+/// after the end.
 class Document {
  public:
-  static model::Result<Document, model::RequestError> parse(std::string text);
+  static model::Result<Document, model::RequestError> parse(std::string text,
+                                                            std::size_t max_values = kMostValues);
   /// A request's body: anything but an object is refused.
-  static model::Result<Document, model::RequestError> parse_object(std::string text);
+  static model::Result<Document, model::RequestError> parse_object(std::string text,
+                                                                   std::size_t max_values = kMostValues);
   Document(Document&&) noexcept;
   Document& operator=(Document&&) noexcept;
   ~Document();

@@ -15,6 +15,7 @@
 #include "actors/system.h"
 #include "http/listener.h"
 #include "http/log.h"
+#include "http/open_files.h"
 #include "http/service.h"
 #include "http/startup_report.h"
 #include "model/checkpoint/gguf_text.h"
@@ -180,6 +181,8 @@ int run_serve(const model::ServeOptions& options, const Build& build) {
   start_log(options.log_level, options.log_format);
   auto local = open_model(options, build);
   if (!local.ok()) return fail(local.error().problems);
+  if (const auto files = allow_open_files(options.max_connections); !files.ok())
+    return fail(files.error().problems);
 
   // Order matters: the loop outlives the actors, whose sinks hold connections; the listener goes before both.
   IoLoop loop;
@@ -190,8 +193,6 @@ int run_serve(const model::ServeOptions& options, const Build& build) {
   say("atlas " + build.version + ": " + local->backend_note);
   if (const auto penalty = local->served->generation.repetition_penalty; penalty && *penalty != 1.0F)
     spdlog::info("generation_config.json: repetition_penalty {} is left to requests to set", *penalty);
-  if (options.enable_prefix_caching.value_or(false))
-    spdlog::info("--enable-prefix-caching: no prefix cache is kept yet");
 
   auto system =
       actors::System::start(local->served, system_options(options), std::move(local->make_executor),
@@ -224,7 +225,9 @@ int run_plan(const model::ServeOptions& options, const Build& build) {
   start_log(options.log_level, options.log_format);
   const auto local = open_model(options, build);
   if (!local.ok()) return fail(local.error().problems);
-  spdlog::info("{}", local->backend_note);  // on stderr: what is on stdout is the plan alone
+  // On stderr, for people: what is on stdout is the plan alone, for programs.
+  spdlog::info("{}", local->backend_note);
+  for (const std::string& line : describe(local->served->plan)) spdlog::info("{}", line);
   say(to_json(local->served->plan));
   return 0;
 }

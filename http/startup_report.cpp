@@ -24,7 +24,7 @@ std::vector<std::string> StartupReport::lines(const actors::HealthView& health) 
                     R"(/v1/completions -H 'Content-Type: application/json' -d '{"model":")" + name +
                     R"(","prompt":[1,2,3],"max_tokens":16,"stream":true}')");
   }
-  lines.push_back("serve plan: " + to_json(served_.plan));
+  for (std::string& line : describe(served_.plan)) lines.push_back(std::move(line));
   return lines;
 }
 

@@ -66,7 +66,7 @@ struct DetokenizeRequest {
   bool skip_special_tokens = false;
 };
 Parsed<DetokenizeRequest> parse_detokenize(const Request& request, const actors::ServedModel& served) {
-  auto document = Document::parse_object(request.body);
+  auto document = Document::parse_object(request.body, openai::most_values(served));
   if (!document.ok()) return std::move(document).error();
   Fields fields(document->root());
   openai::read_model_name(fields, served);

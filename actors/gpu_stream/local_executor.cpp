@@ -118,7 +118,7 @@ struct LocalExecutorFactory {
 
 model::Result<LocalModel, LoadError> open_local_model(const fs::path& folder, const std::string& name,
                                                       const model::ServeOptions& options, LocalLog log) {
-  LoadError wrong;
+  LoadError wrong{model::not_in_this_build(options)};
   auto opened = model::open_model_folder(folder);
   if (!opened.ok()) return std::move(opened).error();
   auto backend = choose_backend({options.backend, num_workers(options), needs_cpu(*opened)},

@@ -82,7 +82,17 @@ void spawn_choice(Self self, const SpawnChoice& choice) {
   shell.choices.push_back(std::move(sequence));
 }
 
+/// Once per process: clients that always ask for more than there is would fill the log.
+void tell_of_clamping(const RequestShell& shell, std::int32_t max_tokens) {
+  if (shell.settings.around.told_of_clamping->exchange(true)) return;
+  spdlog::warn(
+      "request {} asks for more tokens than there is room for and gets {} (--overlength clamp); said once, "
+      "each answer has x-atlas-max-tokens-clamped",
+      shell.settings.request->id, max_tokens);
+}
+
 void start_sink(RequestShell& shell, const ResponseStart& start) {
+  if (start.clamped_max_tokens) tell_of_clamping(shell, *start.clamped_max_tokens);
   int prompt_tokens = 0;
   for (const auto& ids : start.prompt_ids) prompt_tokens += static_cast<int>(ids.size());
   shell.settings.around.metrics->count_prompt_tokens(prompt_tokens);

@@ -26,6 +26,7 @@ struct RequestSurroundings {
   std::shared_ptr<SequenceIds> sequence_ids;
   bool log_requests = false;
   std::shared_ptr<EncodeQueue> encode_queue = std::make_shared<EncodeQueue>(512);
+  std::shared_ptr<std::atomic<bool>> told_of_clamping = std::make_shared<std::atomic<bool>>(false);
 };
 struct RequestSettings {
   RequestSurroundings around;

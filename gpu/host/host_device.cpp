@@ -14,7 +14,7 @@
 namespace gpu {
 namespace {
 
-std::string text_of(const char* path) {
+std::string text_of(const std::string& path) {
   std::ifstream file(path);
   std::ostringstream text;
   text << file.rdbuf();
@@ -37,9 +37,9 @@ class HostDevice final : public Device {
   explicit HostDevice(int num_workers) : num_workers_(std::max(1, num_workers)) {}
 
   DeviceFacts facts() const override {
-    const MemoryFacts memory =
-        within_cgroup(parse_meminfo(text_of("/proc/meminfo")), text_of("/sys/fs/cgroup/memory.max"),
-                      text_of("/sys/fs/cgroup/memory.current"));
+    MemoryFacts memory = parse_meminfo(text_of("/proc/meminfo"));
+    for (const CgroupFiles& group : memory_cgroups(text_of("/proc/self/cgroup")))
+      memory = within_cgroup(memory, text_of(group.limit), text_of(group.current), text_of(group.stat));
     DeviceFacts facts;
     facts.name = processor_name();
     facts.memory_total = memory.total;

@@ -44,7 +44,7 @@ void read_unserved(Fields& fields, std::int32_t n) {
 
 model::Result<ParsedRequest, model::RequestError> parse_completion_request(std::string body,
                                                                            const RequestContext& context) {
-  auto document = Document::parse_object(std::move(body));
+  auto document = Document::parse_object(std::move(body), most_values(*context.served));
   if (!document.ok()) return std::move(document).error();
   Fields fields(document->root());
   ParsedRequest parsed;

@@ -177,6 +177,10 @@ void read_model_name(Fields& fields, const actors::ServedModel& served) {
                  "model", "model_not_found"});
 }
 
+std::size_t most_values(const actors::ServedModel& served) {
+  return kMostValues + static_cast<std::size_t>(served.plan.max_seq_len);
+}
+
 std::vector<model::TokenId> read_token_ids(Fields& fields, const Json& list, const std::string& path,
                                            std::int32_t vocab_size) {
   std::vector<model::TokenId> ids;

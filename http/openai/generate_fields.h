@@ -49,6 +49,9 @@ void check_choices(Fields& fields, const RequestContext& context, const actors::
 /// 404 unless the model is ours; an absent name is ours.
 void read_model_name(Fields& fields, const actors::ServedModel& served);
 
+/// Values that a body of token ids may hold: the longest prompt and all other fields beside it.
+std::size_t most_values(const actors::ServedModel& served);
+
 /// Ids inside the vocabulary; `path` names the list.
 std::vector<model::TokenId> read_token_ids(Fields& fields, const Json& list, const std::string& path,
                                            std::int32_t vocab_size);

@@ -19,23 +19,25 @@ struct PlainRows {
   __device__ std::int64_t y_row(std::int64_t i) const { return i; }
 };
 
-/// Tiles along N lie side by side in the grid's x, so that blocks of one tile of rows share them in L2.
+/// Blocks along N follow one another, so that those of one tile of rows share them in L2. The grid is one
+/// line: its other directions end at 65535.
 template <class Core, class TY>
 __global__ void __launch_bounds__(Core::kThreads, 2)
     gemm_kernel(MatrixView<TY> y, MatrixView<const typename Core::T> x,
                 MatrixView<const typename Core::T> w) {
+  const unsigned across = blocks_of(y.cols.n, Core::kBlockN);
   TileRows tile;
-  tile.first = std::int64_t{blockIdx.y} * Core::kBlockM;
+  tile.first = std::int64_t{blockIdx.x / across} * Core::kBlockM;
   const std::int64_t left = y.rows.n - tile.first;
   tile.num_rows = static_cast<int>(left < Core::kBlockM ? left : Core::kBlockM);
-  multiply_tile<Core>(PlainRows<typename Core::T>{x}, tile, static_cast<int>(blockIdx.x), y.cols.n, w, y);
+  multiply_tile<Core>(PlainRows<typename Core::T>{x}, tile, static_cast<int>(blockIdx.x % across), y.cols.n,
+                      w, y);
 }
 
 template <class Core, class TY>
 gpu::Status multiply(Context& context, const GemmArgs& args) {
   using T = typename Core::T;
-  const Grid grid{{to_grid(gpu::ceil_div(args.y.cols.n, Core::kBlockN)),
-                   to_grid(gpu::ceil_div(args.y.rows.n, Core::kBlockM))},
+  const Grid grid{{blocks_of(args.y.cols.n, Core::kBlockN) * blocks_of(args.y.rows.n, Core::kBlockM)},
                   {Core::kThreads},
                   Core::kSharedBytes};
   return launch(context.stream, args.name, grid, gemm_kernel<Core, TY>, gpu::typed<TY>(args.y),
@@ -49,6 +51,10 @@ gpu::Status multiply_bf16(Context& context, const GemmArgs& args) {
   if (args.y.rows.n <= MmaSomeRows::kBlockM) return multiply<MmaSomeRows, TY>(context, args);
   return multiply<MmaManyRows, TY>(context, args);
 }
+
+/// One column is a dot product a row. For it the library has only kernels that multiply a matrix by a vector,
+/// whose order of summing depends on the number of rows.
+bool is_for_the_library(const GemmArgs& args) { return args.y.cols.n > 1; }
 
 /// The products that this backend has, as (x, w, y).
 gpu::Status unsupported(const GemmArgs& args) {
@@ -72,9 +78,11 @@ gpu::Status gemm(Context& context, const GemmArgs& args) {
                                                 : multiply<FmaManyRows, float>(context, args);
   }
   if (x != DType::bf16) return unsupported(args);
-  auto done = context.blas.matmul(context.stream, args);
-  if (!done.ok()) return std::move(done).error();
-  if (*done) return gpu::Done{};
+  if (is_for_the_library(args)) {
+    auto done = context.blas.matmul(context.stream, args);
+    if (!done.ok()) return std::move(done).error();
+    if (*done) return gpu::Done{};
+  }
   return y == DType::f32 ? multiply_bf16<float>(context, args) : multiply_bf16<gpu::bf16>(context, args);
 }
 

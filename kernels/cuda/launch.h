@@ -39,6 +39,10 @@ gpu::Status launch(gpu::CudaStream& stream, const char* what, const Grid& grid, 
 }
 
 inline unsigned to_grid(std::int64_t n) { return static_cast<unsigned>(n); }
+/// Blocks that hold n, `each` apiece.
+__host__ __device__ inline unsigned blocks_of(std::int64_t n, std::int64_t each) {
+  return static_cast<unsigned>((n + each - 1) / each);
+}
 
 /// The kernels' element type of an activation dtype that was checked before: f(float{}) or f(gpu::bf16{}).
 template <class F>

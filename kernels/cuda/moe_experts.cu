@@ -117,18 +117,19 @@ template <class Core, class T>
 __global__ void __launch_bounds__(Core::kThreads, 2)
     expert_gemm_kernel(MatrixView<T> y, MatrixView<const T> x, MatrixView<const T> w, ExpertOrder order,
                        int divisor) {
+  const unsigned across = blocks_of(y.cols.n, Core::kBlockN);
   TileRows tile;
   int expert = 0;
-  if (!order.find_tile<Core::kBlockM>(blockIdx.y, tile, expert)) return;  // the whole block
+  if (!order.find_tile<Core::kBlockM>(blockIdx.x / across, tile, expert)) return;  // the whole block
   tile.first_weight = expert * y.cols.n;
-  multiply_tile<Core>(PairRows<T>{x, order.pairs, divisor}, tile, static_cast<int>(blockIdx.x), y.cols.n, w,
-                      y);
+  multiply_tile<Core>(PairRows<T>{x, order.pairs, divisor}, tile, static_cast<int>(blockIdx.x % across),
+                      y.cols.n, w, y);
 }
 
 template <class Core, class T>
 gpu::Status multiply(Context& context, const char* what, const MatrixView<T>& y, const ConstMatrix& x,
                      const ConstMatrix& w, const ExpertOrder& order, int divisor) {
-  const Grid grid{{to_grid(gpu::ceil_div(y.cols.n, Core::kBlockN)),
+  const Grid grid{{blocks_of(y.cols.n, Core::kBlockN) *
                    to_grid(ExpertOrder::max_tiles(y.rows.n, order.num_experts, Core::kBlockM))},
                   {Core::kThreads},
                   Core::kSharedBytes};

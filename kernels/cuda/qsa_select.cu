@@ -23,6 +23,7 @@ struct Scored {
   PageTables pages;
   std::int64_t num_rows;
   std::int32_t num_heads, dim, ratio, top_blocks, rows_per_block, max_queries;
+  unsigned key_groups;  ///< of the longest row: kKeysPerBlock each
   bool wide;
 };
 
@@ -33,7 +34,7 @@ std::int64_t shared_bytes(const Scored<T>& s) {
          std::int64_t{s.max_queries} * kScorePitch * 4;
 }
 
-/// Thread block (x, y): keys [x * kKeysPerBlock, …) for rows [y * rows_per_block, …). Rows of one slot that
+/// Thread block x + key_groups * y: keys [x * kKeysPerBlock, …) for rows [y * rows_per_block, …). Rows of one slot that
 /// select share the keys they fetch; a row keeps the scores of its own closed blocks. A NaN survives the
 /// relu, so that it can be ranked last. Bytes: the closed keys once per rows_per_block rows, 2 dim a key:
 /// what a decode row must read. Flops of a prompt: 2 heads dim a row and key, on the tensor cores; single
@@ -45,18 +46,19 @@ __global__ void __launch_bounds__(kThreads) score_kernel(Scored<T> s) {
   T* const keys = q + s.max_queries * pitch;
   auto* const products = reinterpret_cast<float*>(keys + kKeys * pitch);
   const int t = static_cast<int>(threadIdx.x);
-  const std::int64_t group_end = min(s.num_rows, (std::int64_t{blockIdx.y} + 1) * s.rows_per_block);
+  const std::int64_t row_group = blockIdx.x / s.key_groups;
+  const std::int64_t group_end = min(s.num_rows, (row_group + 1) * s.rows_per_block);
   const auto num_closed = [&](std::int64_t row) { return (s.position[row] + 1) / s.ratio; };
   const auto selects = [&](std::int64_t row) { return num_closed(row) > s.top_blocks; };
 
-  for (std::int64_t row = std::int64_t{blockIdx.y} * s.rows_per_block, next; row < group_end; row = next) {
+  for (std::int64_t row = row_group * s.rows_per_block, next; row < group_end; row = next) {
     next = row + 1;
     if (!selects(row)) continue;
     const std::int32_t slot = s.slot[row];
     std::int32_t end = num_closed(row);
     for (; next < group_end && selects(next) && s.slot[next] == slot; ++next)
       end = max(end, num_closed(next));
-    const auto first = static_cast<std::int32_t>(blockIdx.x) * kKeysPerBlock;
+    const auto first = static_cast<std::int32_t>(blockIdx.x % s.key_groups) * kKeysPerBlock;
     end = min(end, first + kKeysPerBlock);
     if (first >= end) continue;
     const int queries = static_cast<int>(next - row) * s.num_heads;
@@ -237,8 +239,8 @@ gpu::Status qsa_select(Context& context, const RowBatch& batch, const QsaSelectA
     s.rows_per_block = batch.form == Form::prefill ? std::max(1, kRowQueries / args.num_heads) : 1;
     s.max_queries = static_cast<std::int32_t>(gpu::round_up(s.rows_per_block * args.num_heads, 16));
     s.wide = args.dim % kPer16<T> == 0 && in_16_bytes(args.q) && in_16_bytes(args.closed);
-    const Grid grid{{to_grid(gpu::ceil_div(most_blocks, kKeysPerBlock)),
-                     to_grid(gpu::ceil_div(batch.num_rows.n, s.rows_per_block))},
+    s.key_groups = blocks_of(most_blocks, kKeysPerBlock);
+    const Grid grid{{s.key_groups * blocks_of(batch.num_rows.n, s.rows_per_block)},
                     {kThreads},
                     shared_bytes(s)};
     return launch(context.stream, "qsa_select scores", grid, score_kernel<T>, s);

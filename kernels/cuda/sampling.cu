@@ -50,12 +50,12 @@ __device__ bool check_params(const SampleArgs& args, std::int64_t r, gpu::FaultR
   return __syncthreads_and(usable ? 1 : 0) != 0;
 }
 
-/// Block (part, row). Bytes: the logits once, and the copy of a row that will be adjusted. The one pass that
+/// A block a part of a row, a row's parts in a line. Bytes: the logits once, and the copy of a row that will be adjusted. The one pass that
 /// a greedy row without logprobs needs.
 __global__ void __launch_bounds__(kScanThreads) scan_kernel(SampleArgs args, gpu::FaultRecord* faults) {
   __shared__ Sum shared[kScanThreads / 32];
-  const int part = static_cast<int>(blockIdx.x);
-  const std::int64_t r = blockIdx.y;
+  const int part = static_cast<int>(blockIdx.x % kScanParts);
+  const std::int64_t r = blockIdx.x / kScanParts;
   const int vocab = static_cast<int>(args.logits.cols.n);
   const int part_size = (vocab + 4 * kScanParts - 1) / (4 * kScanParts) * 4;
   const int first = min(part * part_size, vocab);
@@ -85,12 +85,11 @@ __global__ void __launch_bounds__(kScanThreads) scan_kernel(SampleArgs args, gpu
 }  // namespace
 
 gpu::Status scan_rows(Context& context, const SampleArgs& args) {
-  const Grid grid{{kScanParts, to_grid(args.logits.rows.n)}, {kScanThreads}};
+  const Grid grid{{to_grid(kScanParts * args.logits.rows.n)}, {kScanThreads}};
   return launch(context.stream, "sample", grid, scan_kernel, args, context.stream.faults());
 }
 
 gpu::Status sample(Context& context, const SampleArgs& args) {
-  if (args.logits.rows.n > 65535) return gpu::refused("sample: more than 65535 rows");
   RETURN_IF_ERROR(scan_rows(context, args));
   RETURN_IF_ERROR(adjust_rows(context, args));
   return choose_rows(context, args);

@@ -166,16 +166,18 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(SampleArgs args) {
   constexpr int kWords = sizeof(SampledRow) / sizeof(std::int32_t);
   __shared__ Space space;
   __shared__ std::int32_t scanned_words[kWords], out_words[kWords];
-  const auto& scanned = *reinterpret_cast<const SampledRow*>(scanned_words);
+  auto& scanned = *reinterpret_cast<SampledRow*>(scanned_words);
   auto& out = *reinterpret_cast<SampledRow*>(out_words);
   const std::int64_t r = blockIdx.x;
   const RowSampling& p = args.params.base[r];
-  auto* const result = reinterpret_cast<std::int32_t*>(&args.out.base[r]);
+  SampledRow& result = args.out.base[r];
   const int word = static_cast<int>(threadIdx.x);
-  if (word < kWords) {
-    scanned_words[word] = result[word];
-    out_words[word] = 0;
+  if (word < kWords) out_words[word] = 0;
+  if (word < kScanParts) {  // of the result no more is there yet
+    scanned.top_tokens[word] = result.top_tokens[word];
+    scanned.top_logprobs[word] = result.top_logprobs[word];
   }
+  if (word == 0) scanned.num_top = result.num_top;
   __syncthreads();
   const std::int32_t token = choose(args, r, scanned, space);
   if (threadIdx.x == 0 && token != kUnusable) {
@@ -188,7 +190,7 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(SampleArgs args) {
     write_logprobs(raw, logit_of_ranked(best_scanned(scanned)), p.num_logprobs, out, space);
   }
   __syncthreads();
-  if (word < kWords) result[word] = out_words[word];
+  if (word < kWords) reinterpret_cast<std::int32_t*>(&result)[word] = out_words[word];
 }
 
 }  // namespace

@@ -9,6 +9,9 @@ namespace model {
 namespace {
 
 constexpr std::int64_t kChunkElements = std::int64_t{1} << 20;
+/// Larger weights repeat themselves: drawing all numbers of a large model takes minutes, copying them does
+/// not.
+constexpr std::int64_t kPeriodElements = std::int64_t{1} << 26;
 constexpr float kDeviationOfFourBytes = 147.80F;  // of the sum of four uniform bytes
 constexpr float kMeanOfFourBytes = 510.0F;
 
@@ -47,9 +50,10 @@ gpu::Status fill_with_dummy_values(const WeightMap& map, const WeightStorage& st
     const WeightSpec& weight = map.weights[w];
     const std::uint64_t key = mix(seed + 0x9E3779B97F4A7C15ULL * (w + 1));
     const bool wide = storage.forms[w].device.dtype == gpu::DType::f32;
-    const std::int64_t total = weight.rows * weight.cols;
-    for (std::int64_t first = 0; first < total; first += kChunkElements) {
-      values.resize(static_cast<std::size_t>(std::min(kChunkElements, total - first)));
+    const auto width = static_cast<std::int64_t>(wide ? sizeof(float) : sizeof(gpu::bf16));
+    const std::int64_t total = weight.rows * weight.cols, drawn = std::min(total, kPeriodElements);
+    for (std::int64_t first = 0; first < drawn; first += kChunkElements) {
+      values.resize(static_cast<std::size_t>(std::min(kChunkElements, drawn - first)));
       draw(key, first, weight.dummy, values);
       narrow.resize(values.size());
       std::transform(values.begin(), values.end(), narrow.begin(), narrow_to_bf16);
@@ -58,11 +62,16 @@ gpu::Status fill_with_dummy_values(const WeightMap& map, const WeightStorage& st
           return std::bit_cast<float>(static_cast<std::uint32_t>(v.bits) << 16);
         });
       }
-      const auto width = static_cast<std::int64_t>(wide ? sizeof(float) : sizeof(gpu::bf16));
       const gpu::Bytes bytes{width * static_cast<std::int64_t>(values.size())};
       const void* from = wide ? static_cast<const void*>(values.data()) : narrow.data();
       RETURN_IF_ERROR(
           stream.copy_to_device(storage.addresses[w] + first * width, from, bytes, "dummy weights"));
+      filled(bytes.n);
+    }
+    for (std::int64_t first = drawn; first < total; first += drawn) {
+      const gpu::Bytes bytes{width * std::min(drawn, total - first)};
+      RETURN_IF_ERROR(
+          stream.copy(storage.addresses[w] + first * width, storage.addresses[w], bytes, "dummy weights"));
       filled(bytes.n);
     }
   }

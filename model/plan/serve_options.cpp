@@ -279,6 +279,38 @@ std::string hub_cache(const std::map<std::string, std::string>& environment) {
   return "";
 }
 
+/// Options that are taken and change nothing, because of another option or because what they shape is not
+/// there yet: told, so that nobody counts on them.
+std::vector<std::string> idle_options(const ServeOptions& options) {
+  std::vector<std::string> idle;
+  const auto add = [&idle](const std::string& option, const char* why) {
+    idle.push_back(option + ": " + why);
+  };
+  const auto add_number = [&](const char* flag, std::int64_t value, const char* why) {
+    add(std::string(flag) + ' ' + std::to_string(value), why);
+  };
+  if (options.enable_prefix_caching.value_or(false))
+    add("--enable-prefix-caching", "no prefix cache is kept yet");
+  if (options.prefix_cache_mb.value_or(0) > 0)
+    add_number("--prefix-cache-mb", *options.prefix_cache_mb,
+               "no prefix cache is kept yet, nothing is reserved");
+  if (!options.content_loop_watchdog) {
+    constexpr const char* kWhy = "nothing rolls back while --content-loop-watchdog is off";
+    if (options.max_rollbacks.value_or(0) > 0) add_number("--max-rollbacks", *options.max_rollbacks, kWhy);
+    if (options.snapshot_slots.value_or(0) > 0) add_number("--snapshot-slots", *options.snapshot_slots, kWhy);
+  }
+  if (!options.speculative && options.num_drafts.value_or(0) > 0)
+    add_number("--num-drafts", *options.num_drafts, "nothing is drafted while --speculative is off");
+  return idle;
+}
+
+/// What several options say together of the plan.
+void join_plan_options(ServeOptions& options) {
+  options.plan.rolls_back = options.content_loop_watchdog;
+  options.plan.snapshot_slots = options.snapshot_slots.value_or(options.plan.snapshot_slots);
+  options.plan.num_drafts = options.speculative ? options.num_drafts.value_or(1) : 0;
+}
+
 bool is_json_object(const std::string& text) {
   simdjson::dom::parser parser;
   simdjson::dom::object object;
@@ -348,11 +380,23 @@ Result<ParsedOptions, OptionsError> parse_options(const OptionSources& sources) 
       problems.push_back("api-key-file " + options.api_key_file + ": holds no key");
   }
   if (!problems.empty()) return OptionsError{exit_code, std::move(problems)};
+  join_plan_options(options);
+  for (std::string& idle : idle_options(options)) parsed.warnings.push_back(std::move(idle));
   if (line.print_config) {
     parsed.command = Command::print_config;
     parsed.text = config_text(settings);
   }
   return parsed;
+}
+
+std::vector<std::string> not_in_this_build(const ServeOptions& options) {
+  std::vector<std::string> missing;
+  const auto refuse = [&missing](const std::string& flag) {
+    missing.push_back(flag + " on: not in this build; off is needed");
+  };
+  if (options.content_loop_watchdog) refuse("--content-loop-watchdog");
+  if (options.speculative) refuse("--speculative");
+  return missing;
 }
 
 }  // namespace model

@@ -34,7 +34,13 @@ struct ServeOptions {
   std::string kv_cache_dtype = "auto";
   LoadFormat load_format = LoadFormat::automatic;
   PlanOptions plan;
-  std::optional<bool> enable_prefix_caching;  ///< set only when the operator said so
+  // Set only when the operator said so.
+  std::optional<bool> enable_prefix_caching;
+  std::optional<std::int64_t> prefix_cache_mb;
+  bool content_loop_watchdog = false;
+  std::optional<std::int32_t> max_rollbacks, snapshot_slots;
+  bool speculative = false;
+  std::optional<std::int32_t> num_drafts;
 
   std::vector<std::string> served_model_names;
   bool model_sampling_defaults = true;
@@ -81,5 +87,8 @@ struct OptionSources {
 /// Flag, then ATLAS_<FLAG>, then --config FILE, then default. Every problem at once; an unknown name comes
 /// with its nearest known one.
 Result<ParsedOptions, OptionsError> parse_options(const OptionSources& sources);
+
+/// What is asked for and cannot be had of this build: errors of the start, beside those of the plan.
+std::vector<std::string> not_in_this_build(const ServeOptions& options);
 
 }  // namespace model

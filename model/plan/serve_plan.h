@@ -6,6 +6,7 @@
 
 #include "gpu/device.h"
 #include "model/arch/model_config.h"
+#include "model/plan/sequence_bytes.h"
 
 namespace model {
 
@@ -32,6 +33,13 @@ struct PleTableFacts {
   std::string not_readable;  ///< why rows cannot be read one by one; "": they can
 };
 
+/// What flags and config files may ask for; memory is the limit long before. Kernels put segments, and tiles
+/// of one segment's rows, into launch grid directions that end at 65535.
+namespace plan_limits {
+inline constexpr std::int32_t kSequences = 1 << 15, kPrefillTokens = 1 << 19, kDrafts = 16,
+                              kSnapshotSlots = 64;
+}  // namespace plan_limits
+
 /// What the operator set that shapes capacities (the rest of the options does not reach the model).
 struct PlanOptions {
   DTypeOption dtype = DTypeOption::automatic;
@@ -50,6 +58,8 @@ struct PlanOptions {
   std::optional<gpu::Bytes> weight_bytes;  ///< on the device, resident tables included; default: from the
                                            ///< config, files' types as bf16
   std::int32_t num_drafts = 0;             ///< 0: speculation off
+  bool rolls_back = false;                 ///< something captures snapshots: --content-loop-watchdog
+  std::int32_t snapshot_slots = 4;         ///< of a sequence: its ring of rollback points
 };
 
 /// Every capacity, derived. Printed, served as /serve-plan, and the only source of limits.
@@ -79,12 +89,27 @@ struct ServePlan {
   PleTables ple_tables = PleTables::none;
   std::string ple_tables_why;  ///< for the operator
   gpu::Bytes ple_store_bytes;  ///< host memory of stored tables: row caches, ids; 0 where resident
-  gpu::Bytes kv_bytes, state_bytes, arena_bytes;
+  gpu::Bytes
+      ple_store_on_device;  ///< of that, what is the device's memory too: all on the CPU, none beside a GPU
+  std::int32_t snapshot_slots = 0;  ///< of a sequence; less than asked for where memory is short
+  std::int32_t num_snapshots = 0;   ///< in the pool; 0 while nothing captures any
+  SequenceBytes sequence;           ///< of one sequence of max_seq_len tokens
+  gpu::Bytes snapshot_bytes;        ///< of one snapshot
+  gpu::Bytes kv_bytes, state_bytes, snapshot_pool_bytes;
+  gpu::Bytes arena_bytes;        ///< scratch of a step, shared by all layers …
+  gpu::Bytes ple_scratch_bytes;  ///< … of which a PLE layer takes this while it runs
+  gpu::Bytes weight_bytes;
+  gpu::Bytes memory_total;           ///< of the device, or what the machine and its control group have
+  gpu::Bytes memory_ceiling;         ///< what may be taken of it
+  std::vector<std::string> notes{};  ///< options that do less than they ask for, and why: printed, no error
 };
 
 /// Pure. All violations at once, each saying what, why and the value needed.
 Result<ServePlan, LoadError> derive_serve_plan(const ModelConfig& config, const PlanOptions& options,
                                                const gpu::DeviceFacts& facts);
+/// Under the names of its fields: what `atlas plan` prints and /serve-plan answers.
 std::string to_json(const ServePlan& plan);
+/// For the operator: capacities, what one sequence costs, and where the memory goes. A line each.
+std::vector<std::string> describe(const ServePlan& plan);
 
 }  // namespace model

@@ -44,15 +44,19 @@ Problem check_positions(const Feed& feed, const SlotRecord& slot, const ServePla
     return "prefill from position " + str(feed.first) + ", which is not on the grid of " +
            str(kernels::kGdnChunk);
   if (feed.first + rows > limits.max_seq_len)
-    return "position " + str(feed.first + rows - 1) + " is past max_seq_len " + str(limits.max_seq_len);
+    return "position " + str(feed.first + rows - 1) + " is past --max-seq-len " + str(limits.max_seq_len);
+  if (limits.qsa_tokens > 0 && feed.first + rows > limits.qsa_tokens)
+    return "position " + str(feed.first + rows - 1) + " is past --qsa-max-tokens " + str(limits.qsa_tokens);
   const auto pages = static_cast<std::int64_t>(slot.pages.size() + feed.new_pages.size());
   if (pages > limits.pages_per_sequence)
-    return str(pages) + " pages are more than the " + str(limits.pages_per_sequence) + " of a sequence";
+    return str(pages) + " pages are more than the " + str(limits.pages_per_sequence) +
+           " of a sequence of --max-seq-len " + str(limits.max_seq_len);
   if (pages * limits.block_size < feed.first + rows)
     return str(pages) + " pages of " + str(limits.block_size) + " do not hold " + str(feed.first + rows) +
            " positions";
   for (const PageId page : feed.new_pages)
-    if (page < 0 || page >= limits.num_pages) return "page " + str(page) + " of " + str(limits.num_pages);
+    if (page < 0 || page >= limits.num_pages)
+      return "page " + str(page) + " of " + str(limits.num_pages) + " (--kv-cache-tokens)";
   for (const TokenId token : feed.known)
     if (token < 0 || token >= limits.vocab_size)
       return "token id " + str(token) + " is not in the vocabulary of " + str(limits.vocab_size);
@@ -70,7 +74,7 @@ Problem check_sampling(const Feed& feed, const ServePlan& limits) {
   if (sampling.num_logprobs < -1 || sampling.num_logprobs > kernels::kMaxTopLogprobs)
     return str(sampling.num_logprobs) + " logprobs; " + str(kernels::kMaxTopLogprobs) + " are possible";
   if (feed.prompt_tokens < 0 || feed.prompt_tokens > limits.max_seq_len)
-    return "a prompt of " + str(feed.prompt_tokens) + " tokens; max_seq_len is " + str(limits.max_seq_len);
+    return "a prompt of " + str(feed.prompt_tokens) + " tokens; --max-seq-len is " + str(limits.max_seq_len);
   if (std::ssize(sampling.logit_bias) > kMaxBiases)
     return str(std::ssize(sampling.logit_bias)) + " logit biases; " + str(kMaxBiases) + " fit";
   if (std::ssize(feed.bans) > kMaxBans)
@@ -99,12 +103,16 @@ Problem check_capacity(const Feed& feed, const StepTotals& totals, const ServePl
   const std::int32_t prefill = totals.prefill_rows + (feed.form == Form::prefill ? rows : 0);
   const std::int32_t decode = totals.decode_rows + (feed.form == Form::decode ? rows : 0);
   if (prefill > capacity.prefill_rows)
-    return str(prefill) + " prefill rows in a step of " + str(capacity.prefill_rows);
+    return str(prefill) + " prefill rows in a step of " + str(capacity.prefill_rows) +
+           " (--max-prefill-tokens)";
   if (first_decode_row(prefill) + decode > capacity.rows)
-    return str(prefill) + " prefill and " + str(decode) + " decode rows in a step of " + str(capacity.rows);
+    return str(prefill) + " prefill and " + str(decode) + " decode rows in a step of " + str(capacity.rows) +
+           " (--max-prefill-tokens, --max-batch-size)";
+  if (limits.ple_tokens > 0 && prefill + decode > limits.ple_tokens)
+    return str(prefill + decode) + " rows in a step of --ple-max-tokens " + str(limits.ple_tokens);
   if (totals.logits_rows + feed.logits.count > capacity.logits_rows)
     return str(totals.logits_rows + feed.logits.count) + " logits rows in a step of " +
-           str(capacity.logits_rows);
+           str(capacity.logits_rows) + " (--max-batch-size)";
   return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 #include "model/runner/step_buffers.h"
 
 #include "model/layers/decoder.h"
+#include "model/layers/ple.h"
 #include "model/runner/null_ops.h"
 
 namespace model {
@@ -18,8 +19,8 @@ StepLimits step_limits(const ServePlan& plan) {
 gpu::Bytes staging_bytes(const StepLimits& limits) {
   constexpr std::int64_t kIndex = sizeof(std::int32_t);
   constexpr std::int64_t kSections = 20, kPadding = 16;  // what aligning each section may cost
-  return {limits.rows * 3 * kIndex +                     // slots, positions, ids
-          limits.feeds * 3 * kIndex +                    // segments
+  return {3 * kIndex * limits.rows +                     // slots, positions, ids
+          3 * kIndex * limits.feeds +                    // segments
           limits.new_pages * kIndex +
           limits.logits_rows * (kIndex + std::int64_t{sizeof(kernels::RowSampling)}) +
           limits.feeds * (kMaxBiases * std::int64_t{sizeof(kernels::TokenBias)} + kMaxBans * kIndex) +
@@ -52,28 +53,59 @@ gpu::Result<StepBuffers, gpu::DeviceError> take_step_buffers(gpu::Arena& arena, 
   return buffers;
 }
 
+namespace {
+
+/// Runs layers on operations that do nothing, to see what they take of an arena without memory. Every row
+/// stands at the last position.
+class DryRun {
+ public:
+  explicit DryRun(const ServePlan& plan)
+      : rows_{step_limits(plan).rows},
+        context_{*stream_, *ops_, measured_.arena(), plan.activation, rows_, {}, {}, {}, plan.max_seq_len} {
+    context_.batch.num_rows = rows_;
+    context_.batch.max_position = plan.max_seq_len - 1;
+  }
+  gpu::Arena& arena() { return measured_.arena(); }
+  StepContext& context() { return context_; }
+  gpu::Bytes high_water() const { return measured_.high_water(); }
+
+ private:
+  MeasuringArena measured_;
+  std::unique_ptr<kernels::Ops> ops_ = make_null_ops();
+  std::unique_ptr<gpu::Stream> stream_ = make_null_stream();
+  gpu::Rows rows_;
+  StepContext context_;
+};
+
+}  // namespace
+
 gpu::Bytes step_arena_bytes(const ModelConfig& config, const ServePlan& plan) {
-  const StepLimits limits = step_limits(plan);
   const ModelWeights weights = skeleton_weights(config);
   const std::vector<LayerMemory> memory(config.layers.size());
   const Decoder decoder(config, weights, memory, {});
-  MeasuringArena measured;
-  gpu::Arena& arena = measured.arena();
-  const auto ops = make_null_ops();
-  const auto stream = make_null_stream();
-
-  const auto buffers = take_step_buffers(arena, config, plan);
+  DryRun dry(plan);
+  const auto buffers = take_step_buffers(dry.arena(), config, plan);
   FormRows form;
-  form.batch.num_rows = gpu::Rows{limits.rows};
-  form.batch.max_position = plan.max_seq_len - 1;
-  form.logits_rows.size = gpu::Elements{limits.logits_rows};
-  const StepContext context{*stream, *ops, arena, plan.activation, gpu::Rows{limits.rows},
-                            {},      {},   {},    plan.max_seq_len};
+  form.batch = dry.context().batch;
+  form.logits_rows.size = gpu::Elements{step_limits(plan).logits_rows};
   if (buffers.ok()) {
-    [[maybe_unused]] const auto run = decoder.forward(context, {&form, 1}, buffers->hidden, buffers->logits);
+    [[maybe_unused]] const auto run =
+        decoder.forward(dry.context(), {&form, 1}, buffers->hidden, buffers->logits);
     assert(run.ok());
   }
-  return arena.high_water();
+  return dry.high_water();
+}
+
+gpu::Bytes ple_scratch_bytes(const ModelConfig& config, const ServePlan& plan) {
+  if (!config.ple) return {};
+  const PleWeights weights;
+  const Ple ple(config, config.ple->layers.front(), weights, {}, {});
+  DryRun dry(plan);
+  Scratch scratch(dry.context());
+  const Matrix added = scratch.matrix(Decoder::residual_width(config), "ple out");
+  [[maybe_unused]] const auto run = ple.forward(dry.context(), added, added);
+  assert(run.ok());
+  return dry.high_water();
 }
 
 }  // namespace model

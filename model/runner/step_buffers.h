@@ -34,5 +34,7 @@ gpu::Result<StepBuffers, gpu::DeviceError> take_step_buffers(gpu::Arena& arena, 
 
 /// The arena of a step, to the byte: runs the forward pass itself on operations that do nothing.
 gpu::Bytes step_arena_bytes(const ModelConfig& config, const ServePlan& plan);
+/// What of it a PLE layer takes while it adds its rows; zero in a model without.
+gpu::Bytes ple_scratch_bytes(const ModelConfig& config, const ServePlan& plan);
 
 }  // namespace model

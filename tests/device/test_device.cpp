@@ -24,6 +24,7 @@ struct TestDeviceMaker {
     if (!module.ok()) return fail(module.error().why);
     made->module_ = *module;
     made->emulated_ = std::string(made->module_->name) == "cuda-emulator";
+    made->small_ = made->emulated_ || std::getenv("ATLAS_DEVICE_SMALL") != nullptr;
     auto of_module = made->module_->make_device();
     if (!of_module.ok()) return fail(of_module.error().what);
     made->device_ = *std::move(of_module);
@@ -31,10 +32,8 @@ struct TestDeviceMaker {
     if (!stream.ok()) return fail(stream.error().what);
     made->stream_ = *std::move(stream);
     TestDevice* const self = made.get();
-    auto ops = made->module_->make_ops(*made->device_,
-                                       [self](const std::string& line) { self->warnings_.push_back(line); });
-    if (!ops.ok()) return fail(ops.error().what);
-    made->ops_ = *std::move(ops);
+    made->ops_ = made->make_ops([self](const std::string& line) { self->warnings_.push_back(line); });
+    if (made->ops_ == nullptr) return fail("its operations could not be made");
     made->host_ = gpu::make_host_device(2);
     made->host_stream_ = *made->host_->create_stream();
     made->cpu_ = make_cpu_ops();
@@ -54,6 +53,16 @@ TestDeviceMaker& maker() {
 TestDevice* TestDevice::get() { return maker().device.get(); }
 const std::string& TestDevice::why_not() { return maker().why_not; }
 bool TestDevice::is_required() { return named_module() != nullptr; }
+std::unique_ptr<Ops> TestDevice::make_ops(BackendLog warn) {
+  auto made = module_->make_ops(*device_, std::move(warn));
+  if (!made.ok()) {
+    ADD_FAILURE() << made.error().what;
+    return nullptr;
+  }
+  if (std::getenv("ATLAS_DEVICE_OWN_PRODUCTS") != nullptr)
+    (*made)->refuse_products(std::numeric_limits<int>::max());
+  return *std::move(made);
+}
 std::vector<std::string> TestDevice::take_warnings() { return std::exchange(warnings_, {}); }
 
 OnDevice::OnDevice(const void* host, std::size_t bytes) : bytes_(bytes) {

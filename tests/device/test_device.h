@@ -29,10 +29,15 @@ class TestDevice {
   gpu::Stream& stream() { return *stream_; }
   Ops& ops() { return *ops_; }
   const BackendModule& module() const { return *module_; }
+  /// Operations beside `ops()`. Where ATLAS_DEVICE_OWN_PRODUCTS is set, their products all are our own
+  /// kernels: sanitizers see neither into the library's nor what it writes.
+  std::unique_ptr<Ops> make_ops(BackendLog warn);
   /// Lines that the backend said since the last call.
   std::vector<std::string> take_warnings();
-  /// Kernels run as plain code, thread by thread: sizes must be small.
+  /// Kernels run as plain code, thread by thread.
   bool emulated() const { return emulated_; }
+  /// Sizes must be small: emulated, or under a sanitizer (ATLAS_DEVICE_SMALL).
+  bool small() const { return small_; }
 
   /// The CPU backend beside it: the specification.
   Ops& cpu() { return *cpu_; }
@@ -45,7 +50,7 @@ class TestDevice {
   std::unique_ptr<gpu::Stream> stream_, host_stream_;
   std::unique_ptr<Ops> ops_, cpu_;
   std::vector<std::string> warnings_;
-  bool emulated_ = false;
+  bool emulated_ = false, small_ = false;
 };
 
 /// First line of every device test.

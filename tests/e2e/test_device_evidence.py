@@ -9,7 +9,7 @@ import pytest
 from conftest import BINARY, ROOT
 
 SCRIPT = ROOT / "tests/e2e/device/long_context.py"
-CHECKS = ["lengths 191", "lengths 256", "chunked", "batch", "step", "sticky", "sticky misaligned", "longest"]
+CHECKS = ["lengths 191", "lengths 256", "chunked", "batch", "step", "sticky", "sticky misaligned", "capacity", "longest"]
 
 
 def test_every_check_passes_on_the_cpu(tmp_path):

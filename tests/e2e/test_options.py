@@ -1,11 +1,16 @@
 """The command line: where values come from, what is shown, logs (contract: `atlas` binary)."""
+import contextlib
 import json
 import os
+import re
+import socket
 import subprocess
 
 import pytest
 
-from conftest import BINARY, MINI
+from conftest import BINARY, MINI, ROOT
+
+PRESETS = sorted((ROOT / "conf/serve").glob("*.toml"))
 
 PROMPT = {"prompt": "one two three", "temperature": 0}
 
@@ -52,8 +57,8 @@ def test_every_mistake_is_named_at_once(tmp_path):
 def test_help_is_grouped_by_topic():
     said = atlas("--help").stdout
     assert atlas("help").stdout == said and atlas().stdout == said
-    topics = [line for line in said.splitlines() if line in ("Network", "Model", "Compute", "Capacity", "Time", "Log")]
-    assert topics == ["Network", "Model", "Compute", "Capacity", "Time", "Log"]
+    topics = [line for line in said.splitlines() if line and not line.startswith(" ") and " " not in line]
+    assert topics == ["Network", "Model", "Compute", "Capacity", "Generation", "Time", "Log"]
     network = atlas("help", "network").stdout
     assert network.startswith("Network\n") and "--port" in network and "--max-queue" not in network and network.strip() in said
     assert atlas("serve", str(MINI), "--help").stdout == said
@@ -83,12 +88,89 @@ def test_overrides_below_their_floor_are_violations_that_name_it():
         assert part in run.stderr, run.stderr
 
 
+def test_the_command_line_that_operators_publish_is_taken():
+    run = atlas("plan", str(MINI), "--max-prefill-tokens", "20480", "--content-loop-watchdog", "false", "--request-timeout", "3600",
+                env={"ATLAS_QSA_MAX_TOKENS": "8192", "ATLAS_PLE_CACHE_SLOTS": "524288", "ATLAS_PLE_MAX_TOKENS": "20488"})
+    assert run.returncode == 0, run.stderr
+    plan = json.loads(run.stdout)
+    assert (plan["max_batch_tokens"], plan["ple_tokens"], plan["ple_cache_slots"], plan["qsa_tokens"]) == (20488, 20488, 524288, 8192)
+    assert "warning" not in run.stderr and "note:" not in run.stderr
+    short = atlas("plan", str(MINI), "--max-prefill-tokens", "20480", env={"ATLAS_PLE_MAX_TOKENS": "20487", "ATLAS_QSA_MAX_TOKENS": "0"})
+    assert short.returncode == 1 and "20488" in short.stderr and "--qsa-max-tokens is 0" in short.stderr
+
+
+def test_a_chunk_of_8192_and_one_sequence_need_8193_tokens_and_262144_slots():
+    run = atlas("plan", str(MINI), "--max-prefill-tokens=8192", "--max-batch-size=1")
+    plan = json.loads(run.stdout)
+    assert (plan["ple_tokens"], plan["ple_cache_slots"]) == (8193, 262144)
+    for said in ("8193 tokens", "262144 slots", "a sequence: KV ", "snapshots 0 B"):
+        assert said in run.stderr, run.stderr
+
+
+@pytest.mark.parametrize("flag", ["--content-loop-watchdog", "--speculative=on"])
+def test_what_this_build_has_not_is_a_startup_error_beside_the_plans(flag):
+    for command in ("serve", "plan"):
+        run = atlas(command, str(MINI), flag, "--port=0", "--max-prefill-tokens=32")
+        assert run.returncode == 1 and "listening" not in run.stdout
+        assert f"{flag.split('=')[0]} on: not in this build" in run.stderr and "--max-prefill-tokens is 32" in run.stderr
+
+
+def test_options_that_change_nothing_are_warned_of():
+    run = atlas("plan", str(MINI), "--prefix-cache-mb=100", "--max-rollbacks=3", "--snapshot-slots=2", "--num-drafts=2")
+    assert run.returncode == 0 and run.stderr.count("warning") == 4, run.stderr
+    assert json.loads(run.stdout)["snapshot_pool_bytes"] == 0
+    run = atlas("plan", str(MINI), "--qsa-max-tokens=9000")
+    assert "note: --qsa-max-tokens is 9000" in run.stderr
+
+
+def test_a_running_server_has_the_plan_that_atlas_plan_prints(start):
+    flags = ("--max-seq-len=1000", "--max-batch-size=3", "--max-prefill-tokens=640")
+    server = start(*flags)
+    served, planned = json.loads(server.get("/serve-plan")[1]), json.loads(atlas("plan", str(MINI), *flags).stdout)
+    server.wait_for_line("memory: weights")
+    # What is free changes from one moment to the next.
+    assert served.pop("memory_ceiling_bytes") > 0 and planned.pop("memory_ceiling_bytes") > 0
+    assert served == planned
+    for line in ("serve plan: 3 sequences of 1000 tokens", "a sequence: KV ", "scratch of a step: "):
+        assert line in server.output
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
+def test_a_preset_is_known_explained_and_planned(preset):
+    lines = preset.read_text().splitlines()
+    keys = {match[1]: number for number, line in enumerate(lines, 1) if (match := re.match(r"([\w-]+) *=", line))}
+    assert keys and all(lines[number - 2].startswith("# ") for number in keys.values()), "a key without a comment above it"
+    shown = atlas("serve", "--print-config", "--config", str(preset))
+    assert shown.returncode == 0, shown.stderr
+    for key, number in keys.items():
+        assert re.search(rf"^{key} = .*  \({re.escape(str(preset))}:{number}\)$", shown.stdout, re.M), key
+        default = re.search(rf"^{key} = (.*)  \(default\)$", atlas("serve", "--print-config").stdout, re.M)[1]
+        assert f"{key} = {default}  (" not in shown.stdout, f"{key} is the default"
+    planned = atlas("plan", str(MINI), "--config", str(preset))
+    assert planned.returncode == 0 and "warning" not in planned.stderr and "note:" not in planned.stderr, planned.stderr
+    explained = set(re.findall(r"`([\w-]+)`", (ROOT / "conf/README.md").read_text().split("| key used |")[1]))
+    assert set(keys) <= explained
+    assert preset.name in (ROOT / "conf/README.md").read_text()
+
+
+def test_the_four_presets_are_there():
+    assert [path.stem for path in PRESETS] == ["agents", "dev", "long-context", "single-gpu"]
+
+
 def test_overlength_is_clamped_and_told_or_refused(start):
     body = {"prompt": [7] * 300, "max_tokens": 9000, "temperature": 0, "ignore_eos": True}
     clamp = start("--max-seq-len=320")
-    status, headers, answer = clamp.request("POST", "/v1/completions", body)
-    assert status == 200 and headers["x-atlas-max-tokens-clamped"] == "20"
-    assert json.loads(answer)["choices"][0]["finish_reason"] == "length"
+    for _ in range(2):
+        status, headers, answer = clamp.request("POST", "/v1/completions", body)
+        assert status == 200 and headers["x-atlas-max-tokens-clamped"] == "20"
+        choice = json.loads(answer)["choices"][0]
+        assert choice["finish_reason"] == "length" and json.loads(answer)["usage"]["total_tokens"] == 320
+    clamp.wait_for_line("gets 20 .*--overlength clamp.*said once")
+    assert clamp.output.count("--overlength clamp") == 1
+    status, headers, answer = clamp.request("POST", "/v1/completions", {**body, "max_tokens": 20})
+    assert status == 200 and "x-atlas-max-tokens-clamped" not in headers
+    status, headers, answer = clamp.request("POST", "/v1/completions", {key: body[key] for key in ("prompt", "temperature", "ignore_eos")})
+    assert status == 200 and "x-atlas-max-tokens-clamped" not in headers and json.loads(answer)["usage"]["completion_tokens"] == 20
     reject = start("--max-seq-len=320", "--overlength=reject")
     status, answer = reject.post("/v1/completions", body)
     assert status == 400 and answer["error"]["code"] == "context_length_exceeded" and answer["error"]["param"] == "max_tokens"
@@ -142,6 +224,16 @@ def test_a_tokenizer_beyond_the_vocabulary_is_a_load_error(tmp_path):
     assert run.returncode == 1 and "tokenizer.json" in run.stderr and "4096" in run.stderr, run.stderr
 
 
+def test_a_prompt_beyond_the_capacity_is_told_how_long_it_is_what_fits_and_why(start):
+    server = start("--max-seq-len=320")
+    assert server.post("/v1/completions", {"prompt": [7] * 319, "max_tokens": 1})[0] == 200
+    status, answer = server.post("/v1/completions", {"prompt": [7] * 321, "max_tokens": 1})
+    error = answer["error"]
+    assert status == 400 and error["code"] == "context_length_exceeded" and error["param"] == "prompt"
+    for part in ("321 tokens", "capacity is 320", "context (--max-seq-len)"):
+        assert part in error["message"], error
+
+
 def test_min_tokens_beyond_the_room_that_is_left_is_refused(start):
     atlas = start("--max-seq-len=320")
     for limits in ({}, {"max_tokens": 100000}):
@@ -157,3 +249,22 @@ def test_files_that_are_no_files_are_refused_and_lost_output_is_an_error(tmp_pat
         assert run.returncode in (1, 2) and "cannot be read" in run.stderr
     with open("/dev/full", "w") as full:
         assert subprocess.run([BINARY, "plan", str(MINI)], stdout=full, stderr=subprocess.DEVNULL, timeout=60).returncode == 1
+
+
+def test_as_many_connections_as_asked_for_are_held_whatever_the_soft_limit_of_files(start, tmp_path):
+    def limited(name, limits):
+        binary = tmp_path / name
+        binary.write_text(f'#!/bin/bash\nulimit {limits}\nexec "{BINARY}" "$@"\n')
+        binary.chmod(0o755)
+        return binary
+
+    server = start("--max-connections=200", binary=limited("soft", "-Sn 64"))
+    with contextlib.ExitStack() as held:
+        for _ in range(150):
+            held.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=10))
+        assert server.get("/livez")[0] == 200
+    run = subprocess.run([limited("hard", "-n 300"), "serve", str(MINI), "--port=0", "--max-connections=200"],
+                         capture_output=True, text=True, timeout=60)
+    assert run.returncode == 1 and "listening" not in run.stdout
+    for part in ("--max-connections is 200", "328 open files", "may have 300", "at most 172"):
+        assert part in run.stderr, run.stderr

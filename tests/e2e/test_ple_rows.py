@@ -41,7 +41,7 @@ def test_rows_from_files_give_the_answers_of_a_resident_table(start):
 def test_the_plan_says_where_tables_lie_and_why():
     auto = plan(TINY)
     assert auto["ple_tables"] == "resident" and auto["ple_store_bytes"] == 0
-    assert re.fullmatch(r"0\.0 MiB fit beside weights, scratch and one sequence", auto["ple_tables_why"])
+    assert re.fullmatch(r"48\.0 KiB fit beside weights, scratch and one sequence", auto["ple_tables_why"])
     assert plan(TINY, "--ple-resident=always")["ple_tables_why"] == "--ple-resident always"
     never = plan(TINY, "--ple-resident=never")
     assert (never["ple_tables"], never["ple_tables_why"]) == ("stored", "--ple-resident never")

@@ -109,6 +109,7 @@ TEST(Json, BoundsDepthAndNumberOfValues) {
   std::string many = "[0";
   for (int i = 0; i < 2'000'000; ++i) many += ",0";
   EXPECT_FALSE(Document::parse(many + "]").ok());
+  EXPECT_TRUE(Document::parse(many + "]", 2'000'002).ok());
 }
 
 TEST(Json, WritesFloatsShortestAndFinite) {

@@ -178,7 +178,11 @@ TEST(StartupReport, SaysEachThingOnce) {
   view.stage = "warm-up";
   EXPECT_EQ(report.lines(view).at(0), "warm-up …");
   view.state = actors::ProcessState::ready;
-  EXPECT_EQ(report.lines(view).at(0), "ready: mini on http://127.0.0.1:1");
+  const auto ready = report.lines(view);
+  EXPECT_EQ(ready.at(0), "ready: mini on http://127.0.0.1:1");
+  const auto plan = describe(served->plan);
+  ASSERT_GT(ready.size(), plan.size());
+  EXPECT_TRUE(std::equal(plan.begin(), plan.end(), ready.end() - std::ssize(plan)));
   EXPECT_TRUE(report.done());
   EXPECT_TRUE(report.lines(view).empty());
 }

@@ -8,6 +8,7 @@ Prompts are token ids of a small model whose config is copied with more position
   batch     prompts alone and all at once answer the same tokens and log-probabilities
   step      a refused launch ends its own request with an error and the next one works
   sticky    a sticky fault under load: every stream ends with an error, the health word says failing, the process exits 70
+  capacity  a prompt past one chunk; prompts and answers up to the context, whose last position is used; beyond it 400
   longest   the longest prompt alone (for a server under a sanitizer, see --wrap)
 Answers are compared as the text that the server sent: no number is parsed on the way.
 """
@@ -31,9 +32,11 @@ ROOT = Path(__file__).resolve().parents[3]
 SCALES = {
     # prefill: (--max-prefill-tokens, n of n * W + add); add: just above a page, around a chunk, short of the next width
     "full": {"prefill": [(4095, (0, 1, 2)), (8192, (0, 1))], "add": (1117, 1118, 1862, 4092), "longest": 13397, "random": 200, "batch": 32,
-             "positions": 32768, "narrow": 512, "tokens": 16},
+             "positions": 65536, "narrow": 512, "tokens": 16,
+             "capacity": {"prefill": 8192, "past_chunk": 9000, "context": 40000, "prompt": 30000, "completion": 5000, "open": 35000}},
     "small": {"prefill": [(191, (0, 1, 2)), (256, (0, 1))], "add": (29, 30, 58, 127), "longest": 419, "random": 24, "batch": 8,
-              "positions": 1024, "narrow": 64, "tokens": 8},
+              "positions": 1024, "narrow": 64, "tokens": 8,
+              "capacity": {"prefill": 256, "past_chunk": 281, "context": 400, "prompt": 300, "completion": 50, "open": 350}},
 }
 
 
@@ -45,7 +48,8 @@ class Server:
     """One `atlas serve`, its output kept; every wait is bounded."""
 
     def __init__(self, options, model, *flags, env=None, slots=8):
-        argv = [*shlex.split(options.wrap), options.binary, "serve", str(model), "--port=0", f"--backend={options.backend}",
+        self.binary = str(options.binary)
+        argv = [*shlex.split(options.wrap), self.binary, "serve", str(model), "--port=0", f"--backend={options.backend}",
                 f"--max-batch-size={slots}", *flags]
         self.patience = 1200 if options.wrap else 300
         self.lines, self.news = [], threading.Condition()
@@ -102,10 +106,24 @@ class Server:
             raise Failed(f"{len(prompt)} tokens: an answer of another form: {text[:300]}")
         return match[1]
 
+    def served_pid(self):
+        """Of the server itself, which may be a descendant of what it is wrapped in."""
+        family = [self.process.pid]
+        for pid in family:
+            process = Path(f"/proc/{pid}")
+            try:
+                if (process / "cmdline").read_bytes().split(b"\0")[0].decode(errors="replace") == self.binary:
+                    return pid
+                for children in process.glob("task/*/children"):
+                    family += map(int, children.read_text().split())
+            except OSError:
+                pass  # it has just ended
+        return self.process.pid
+
     def stop(self):
         """The exit code after SIGTERM."""
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
+            os.kill(self.served_pid(), signal.SIGTERM)
         try:
             return self.process.wait(self.patience)
         except subprocess.TimeoutExpired:
@@ -256,6 +274,44 @@ class Evidence:
         finally:
             server.kill()
 
+    def capacity(self):
+        """What flags allow is had to the last position, what they do not is a 400 that says why; nothing is a 500."""
+        scale = self.scale["capacity"]
+        context = scale["context"]
+
+        def one_chunk(server):
+            server.complete(self.prompt(scale["past_chunk"]), 8)
+
+        def fill(server):
+            """The answer that fills the context when nobody says how long it is to be."""
+            request = {"prompt": self.prompt(scale["open"]), "temperature": 0, "ignore_eos": True, "return_token_ids": True}
+            status, text = server.ask("POST", "/v1/completions", request)
+            answer = json.loads(text)
+            if status != 200 or answer["choices"][0]["finish_reason"] != "length" or answer["usage"]["total_tokens"] != context:
+                raise Failed(f"a prompt of {scale['open']} tokens without max_tokens was answered {status}: {text[-300:]}")
+            return answer["choices"][0]
+
+        def whole(server):
+            server.complete(self.prompt(scale["prompt"]), scale["completion"])
+            server.complete(self.prompt(context - 1), 1)
+            status, text = server.ask("POST", "/v1/completions", {"prompt": self.prompt(context), "max_tokens": 1})
+            error = json.loads(text).get("error", {})
+            if status != 400 or error.get("code") != "context_length_exceeded" or error["message"].count(str(context)) < 2 \
+                    or "context (--max-seq-len)" not in error["message"]:
+                raise Failed(f"a prompt of {context} tokens was answered {status}: {text[:300]}")
+            return fill(server)
+
+        self.with_server(one_chunk, f"--max-prefill-tokens={scale['prefill']}")
+        full = self.with_server(whole, f"--max-seq-len={context}", slots=2)
+        # The end of the context is nothing that a row could see.
+        roomy = self.with_server(lambda server: server.ask("POST", "/v1/completions", {
+            "prompt": self.prompt(scale["open"]), "max_tokens": context - scale["open"], "temperature": 0, "ignore_eos": True,
+            "return_token_ids": True}), f"--max-seq-len={context + 64}", slots=2)
+        if json.loads(roomy[1])["choices"][0] != full:
+            raise Failed(f"the answer up to {context} tokens depends on where the context ends")
+        return (f"{scale['past_chunk']} at --max-prefill-tokens {scale['prefill']}; at --max-seq-len {context}: {scale['prompt']} + {scale['completion']}, "
+                f"{context - 1} + 1, {scale['open']} without max_tokens ends `length` at {context}; {context} is a 400")
+
     def longest(self):
         width = self.scale["prefill"][0][0]
         return self.with_server(lambda server: f"{self.scale['longest']} tokens answered: " +
@@ -269,6 +325,7 @@ class Evidence:
         yield "step", self.step
         yield "sticky", lambda: self.sticky("sticky")
         yield "sticky misaligned", lambda: self.sticky("misaligned")
+        yield "capacity", self.capacity
         yield "longest", self.longest
 
 

@@ -97,7 +97,7 @@ TEST(CudaAttention, AgreesWithTheCpuForEveryShapeOfModelAroundTilesAndPages) {
   std::mt19937 rng(12);
   for (const gpu::DType dtype : kActivationTypes) {
     for (const ShapeOfModel& s : kShapes) {
-      if (TestDevice::get()->emulated() && s.heads.dim == 256 && dtype == gpu::DType::f32) continue;
+      if (TestDevice::get()->small() && s.heads.dim == 256 && dtype == gpu::DType::f32) continue;
       const std::int32_t length = 2 * kTile + 2;
       const std::vector<Segment> edges = {
           {1, 0, 2}, {1, kTile - 2, 4}, {0, 2 * kTile - 2, 3}, {1, length - 1, 1}};
@@ -121,7 +121,7 @@ TEST(CudaAttention, AgreesWithTheCpuForEveryShapeOfModelAroundTilesAndPages) {
       Twin many_q(q_again), many_o(dtype, times * n, width);
       for (const Form form : {Form::prefill, Form::decode}) {
         const bool large = s.heads.dim > 64 && (dtype == gpu::DType::f32 || form == Form::decode);
-        if (TestDevice::get()->emulated() && large) continue;
+        if (TestDevice::get()->small() && large) continue;
         const TwinBatch many(form, repeated);
         on_device([&](Ops& ops, gpu::Stream& stream) {
           return ops.attention(stream, many.at(true), caches.args(true, many_o.device(), many_q.device()));
@@ -248,7 +248,7 @@ TEST(CudaAttention, ARowHasTheSameBitsAloneAndInAnyBatchAndForm) {
   REQUIRE_DEVICE();
   for (const gpu::DType dtype : kActivationTypes) {
     for (const Heads heads : {Heads{4, 2, 64}, {12, 2, 256}}) {
-      if (TestDevice::get()->emulated() && heads.dim > 64 && dtype == gpu::DType::f32) continue;
+      if (TestDevice::get()->small() && heads.dim > 64 && dtype == gpu::DType::f32) continue;
       Mixed m;
       Caches caches(dtype, {180, 301, 70, 140}, heads, 16, m.rng);
       TwinBlocks blocks(m.blocks);
@@ -265,7 +265,7 @@ TEST(CudaAttention, ARowHasTheSameBitsAloneAndInAnyBatchAndForm) {
                              caches.args(true, as_decode.device(), q.device(), blocks.of(true, 0, n)));
       });
       EXPECT_TRUE(same_rows(as_decode.from_device(), whole.from_device()));
-      const std::int64_t step = TestDevice::get()->emulated() ? 7 : 1;
+      const std::int64_t step = TestDevice::get()->small() ? 7 : 1;
       for (std::int64_t r = 0; r < n; r += step) {
         const auto i = static_cast<std::size_t>(r);
         const TwinBatch alone(r % 2 == 0 ? Form::prefill : Form::decode, {{m.slot[i], m.position[i], 1}});
@@ -288,8 +288,8 @@ TEST(CudaAttention, ARowHasTheSameBitsAloneAndInAnyBatchAndForm) {
 TEST(CudaAttention, AgreesWithTheCpuOnLongListsAndManyRows) {
   REQUIRE_DEVICE();
   std::mt19937 rng(19);
-  const bool emulated = TestDevice::get()->emulated();
-  const std::int32_t length = emulated ? 5 * kTile + 1 : 5000, rows = emulated ? 2 : 300;
+  const bool small = TestDevice::get()->small();
+  const std::int32_t length = small ? 5 * kTile + 1 : 5000, rows = small ? 2 : 300;
   const Heads heads{24, 2, 256};
   for (const gpu::DType dtype : kActivationTypes) {
     Caches caches(dtype, {length, length}, heads, 64, rng);

@@ -104,7 +104,7 @@ bool same_results(DeltaNet& a, DeltaNet& b) {
 /// too.
 std::vector<Heads> shapes() {
   std::vector<Heads> all = {{2, 4, 16, 16}, {1, 2, 24, 40}, {2, 2, 8, 72}, {1, 3, 128, 128}};
-  if (!TestDevice::get()->emulated()) {
+  if (!TestDevice::get()->small()) {
     for (const Heads real :
          {Heads{1, 2, 256, 256}, {2, 2, 136, 200}, {16, 32, 128, 128}, {16, 48, 128, 128}}) {
       all.push_back(real);
@@ -125,7 +125,7 @@ TEST(CudaGdn, BothFormsAgreeWithTheCpu) {
   for (const DType dtype : kActivationTypes) {
     for (const Heads& heads : shapes()) {
       for (const std::int32_t rows : {1, 2, 17, 63, 64, 65, 128, 150}) {
-        const bool large = heads.k_dim >= 128 && (heads.v_heads > 3 || TestDevice::get()->emulated());
+        const bool large = heads.k_dim >= 128 && (heads.v_heads > 3 || TestDevice::get()->small());
         if (large && rows != 1 && rows != 65) continue;
         for (const Form form : {Form::prefill, Form::decode}) {
           SCOPED_TRACE(name_of(heads, dtype, rows) + (form == Form::decode ? ", decode" : ", prefill"));
@@ -221,7 +221,7 @@ TEST(CudaGdn, PrefillHasTheSameBitsForEveryCutOnTheGridAlignedOrNot) {
   for (const DType dtype : kActivationTypes) {
     for (unsigned seed = 60; seed < 68; ++seed) {
       Heads heads = seed % 2 == 0 ? Heads{2, 4, 16, 16} : Heads{1, 2, 24, 40};
-      if (seed % 4 == 3 && !TestDevice::get()->emulated()) heads = {2, 6, 128, 128};
+      if (seed % 4 == 3 && !TestDevice::get()->small()) heads = {2, 6, 128, 128};
       std::mt19937 a(seed), b(seed), c(seed), rng(seed);
       const auto rows = static_cast<std::int32_t>(65 + rng() % 250);
       DeltaNet whole(heads, dtype, rows, a), cut(heads, dtype, rows, b);

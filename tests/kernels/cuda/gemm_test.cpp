@@ -45,13 +45,8 @@ struct OwnOps {
   std::vector<std::string> warnings;
   std::unique_ptr<Ops> ops;
 
-  OwnOps() {
-    TestDevice& test = *TestDevice::get();
-    auto made =
-        test.module().make_ops(test.device(), [this](const std::string& line) { warnings.push_back(line); });
-    EXPECT_TRUE(made.ok()) << made.error().what;
-    ops = *std::move(made);
-  }
+  OwnOps()
+      : ops(TestDevice::get()->make_ops([this](const std::string& line) { warnings.push_back(line); })) {}
 };
 
 /// What an f32 result of bf16 operands may differ by. A tensor core adds sixteen products at a time to its
@@ -110,7 +105,10 @@ TEST(CudaGemm, OwnBf16ProductsAgreeWithTheCpu) {
   for (const ShapeOfProduct& shape : edge_shapes()) {
     for (const DType y_type : {DType::bf16, DType::f32}) expect_product(*own.ops, shape, DType::bf16, y_type);
   }
-  EXPECT_EQ(own.ops->num_fallbacks(), 2 * edge_shapes().size());
+  // Single columns are never the library's.
+  const auto asked = std::count_if(edge_shapes().begin(), edge_shapes().end(),
+                                   [](const ShapeOfProduct& shape) { return shape.n > 1; });
+  EXPECT_EQ(own.ops->num_fallbacks(), 2 * static_cast<std::uint64_t>(asked));
 }
 
 TEST(CudaGemm, F32ProductsAgreeWithTheCpu) {
@@ -122,7 +120,7 @@ TEST(CudaGemm, F32ProductsAgreeWithTheCpu) {
 TEST(CudaGemm, LayerShapesAgreeWithTheCpu) {
   REQUIRE_DEVICE();
   TestDevice& test = *TestDevice::get();
-  if (test.emulated()) GTEST_SKIP() << "too large to emulate";
+  if (test.small()) GTEST_SKIP() << "too large for small tests";
   OwnOps own;
   own.ops->refuse_products(1 << 20);
   for (const ShapeOfProduct& shape : {ShapeOfProduct{5, 2560, 6144}, {130, 320, 10240}, {300, 2048, 2560}}) {

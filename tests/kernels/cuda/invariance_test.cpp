@@ -116,12 +116,7 @@ class Comparison {
   std::vector<std::byte> expected_, piece_;
 };
 
-std::unique_ptr<Ops> make_ops() {
-  TestDevice& test = *TestDevice::get();
-  auto made = test.module().make_ops(test.device(), {});
-  EXPECT_TRUE(made.ok()) << made.error().what;
-  return *std::move(made);
-}
+std::unique_ptr<Ops> make_ops() { return TestDevice::get()->make_ops({}); }
 
 std::vector<std::int64_t> one_to(std::int64_t last, std::vector<std::int64_t> more = {}) {
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(last));
@@ -198,10 +193,10 @@ const std::vector<WeightShape>& layer_shapes() {
 
 TEST(Invariance, LibraryProductsOfEveryNumberOfRows) {
   REQUIRE_DEVICE();
-  const bool emulated = TestDevice::get()->emulated();
+  const bool small = TestDevice::get()->small();
   const auto ops = make_ops();
-  const auto numbers = emulated ? one_to(24, {40}) : one_to(300, {1117, 4095, 8192});
-  const auto shapes = emulated ? std::vector<WeightShape>{{48, 72}} : layer_shapes();
+  const auto numbers = small ? one_to(24, {40}) : one_to(300, {1117, 4095, 8192});
+  const auto shapes = small ? std::vector<WeightShape>{{48, 72}} : layer_shapes();
   for (const WeightShape& shape : shapes) {
     for (const DType y_type : {DType::bf16, DType::f32})
       expect_invariant(*ops, shape, DType::bf16, y_type, numbers);
@@ -211,7 +206,7 @@ TEST(Invariance, LibraryProductsOfEveryNumberOfRows) {
 
 TEST(Invariance, TheHead) {
   REQUIRE_DEVICE();
-  if (TestDevice::get()->emulated()) GTEST_SKIP() << "too large to emulate";
+  if (TestDevice::get()->small()) GTEST_SKIP() << "too large for small tests";
   const auto ops = make_ops();
   const std::vector<std::int64_t> numbers = {1, 2, 3, 7, 16, 33, 64, 65, 128};
   for (const DType y_type : {DType::bf16, DType::f32}) {
@@ -223,7 +218,7 @@ TEST(Invariance, TheHead) {
 /// The measurement can see what it looks for.
 TEST(Invariance, ReductionsAcrossBlocksDoDiffer) {
   REQUIRE_DEVICE();
-  if (TestDevice::get()->emulated()) GTEST_SKIP() << "the emulated library never splits K";
+  if (TestDevice::get()->emulated()) GTEST_SKIP() << "the small library never splits K";
   const auto ops = make_ops();
   ops->allow_split_k(true);
   std::int64_t differing = 0;
@@ -236,12 +231,12 @@ TEST(Invariance, ReductionsAcrossBlocksDoDiffer) {
 
 TEST(Invariance, OwnBf16ProductsOfEveryNumberOfRows) {
   REQUIRE_DEVICE();
-  const bool emulated = TestDevice::get()->emulated();
+  const bool small = TestDevice::get()->small();
   const auto ops = make_ops();
   ops->refuse_products(1 << 30);
-  const auto numbers = emulated ? one_to(20, {63, 64, 65, 130}) : one_to(300, {1117, 4095});
-  const auto shapes = emulated ? std::vector<WeightShape>{{80, 72}}
-                               : std::vector<WeightShape>{{48, 2560}, {4, 10240}, {2560, 6144}, {10240, 328}};
+  const auto numbers = small ? one_to(20, {63, 64, 65, 130}) : one_to(300, {1117, 4095});
+  const auto shapes = small ? std::vector<WeightShape>{{80, 72}}
+                            : std::vector<WeightShape>{{48, 2560}, {4, 10240}, {2560, 6144}, {10240, 328}};
   for (const WeightShape& shape : shapes) {
     for (const DType y_type : {DType::bf16, DType::f32})
       expect_invariant(*ops, shape, DType::bf16, y_type, numbers);
@@ -251,10 +246,10 @@ TEST(Invariance, OwnBf16ProductsOfEveryNumberOfRows) {
 
 TEST(Invariance, F32ProductsOfEveryNumberOfRows) {
   REQUIRE_DEVICE();
-  const bool emulated = TestDevice::get()->emulated();
-  const auto numbers = emulated ? one_to(20, {63, 64, 65, 130}) : one_to(70, {127, 128, 129, 300, 1117});
-  const auto shapes = emulated ? std::vector<WeightShape>{{80, 40}}
-                               : std::vector<WeightShape>{{48, 2560}, {2560, 4096}, {4, 10240}};
+  const bool small = TestDevice::get()->small();
+  const auto numbers = small ? one_to(20, {63, 64, 65, 130}) : one_to(70, {127, 128, 129, 300, 1117});
+  const auto shapes = small ? std::vector<WeightShape>{{80, 40}}
+                            : std::vector<WeightShape>{{48, 2560}, {2560, 4096}, {4, 10240}};
   for (const WeightShape& shape : shapes) {
     expect_invariant(TestDevice::get()->ops(), shape, DType::f32, DType::f32, numbers);
   }
@@ -316,7 +311,7 @@ void expect_invariant_experts(const ExpertShape& shape, DType dtype,
 
 TEST(Invariance, ExpertsOfEveryNumberOfRows) {
   REQUIRE_DEVICE();
-  if (TestDevice::get()->emulated()) {
+  if (TestDevice::get()->small()) {
     for (const DType dtype : {DType::bf16, DType::f32}) {
       expect_invariant_experts({40, 24, 3, 2}, dtype, one_to(12, {33, 65, 120}));
     }

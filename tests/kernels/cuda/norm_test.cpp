@@ -6,7 +6,7 @@ namespace {
 /// On both sides of what one piece, a warp and a warp's longest group hold.
 std::vector<std::int64_t> group_sizes() {
   std::vector<std::int64_t> sizes = {1, 8, 33, 64, 128, 255, 256, 257, 512, 513, 520, 2048, 2049};
-  if (!TestDevice::get()->emulated()) sizes.insert(sizes.end(), {2560, 4096, 10240});
+  if (!TestDevice::get()->small()) sizes.insert(sizes.end(), {2560, 4096, 10240});
   return sizes;
 }
 
@@ -18,7 +18,7 @@ TEST(CudaRmsNorm, AgreesWithTheCpuForEveryGroupAndBothWeights) {
       for (const std::int64_t groups : {1, 3}) {
         for (const bool elementwise : {false, true}) {
           const NormWeight kind = elementwise ? NormWeight::plain : NormWeight::one_plus;
-          const std::int64_t rows = TestDevice::get()->emulated() ? 3 : 65;
+          const std::int64_t rows = TestDevice::get()->small() ? 3 : 65;
           Twin x = Twin::random(dtype, rows, group * groups, rng, 3.0), y(dtype, rows, group * groups);
           Twin w = Twin::random(gpu::DType::f32, 1, elementwise ? group * groups : group, rng);
           on_both([&](Ops& ops, gpu::Stream& stream, bool device) {
@@ -58,7 +58,7 @@ TEST(CudaRmsNorm, ARowHasTheSameBitsAloneAndInAnyBatch) {
   std::mt19937 rng(43);
   for (const gpu::DType dtype : kActivationTypes) {
     for (const std::int64_t group : {40, 2560}) {
-      const std::int64_t most = TestDevice::get()->emulated() ? 70 : 300;
+      const std::int64_t most = TestDevice::get()->small() ? 70 : 300;
       DeviceMatrix x(OpMatrix::random(dtype, most, group, rng)), whole(OpMatrix(dtype, most, group));
       Twin w = Twin::random(gpu::DType::f32, 1, group, rng);
       const auto norm = [&](DeviceMatrix& y, std::int64_t first, std::int64_t rows) {
@@ -170,7 +170,7 @@ TEST(CudaHeadNormRope, ARowHasTheSameBitsAloneInBothForms) {
   std::mt19937 rng(46);
   const HeadCase c{3, 128, 256, 32, true};
   for (const gpu::DType dtype : kActivationTypes) {
-    const std::int32_t rows = TestDevice::get()->emulated() ? 33 : 300;
+    const std::int32_t rows = TestDevice::get()->small() ? 33 : 300;
     const TwinBatch batch(Form::prefill, {{0, 4000, rows}});
     Twin x = Twin::random(dtype, rows, c.heads * c.head_stride, rng),
          whole(dtype, rows, c.heads * c.head_dim);

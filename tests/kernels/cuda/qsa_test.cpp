@@ -204,7 +204,7 @@ TEST(CudaQsaSelect, TheSetsOfTheCpuOnBothSidesOfTheBoundAndOfEveryTile) {
 TEST(CudaQsaSelect, TheRealNumberOfBlocksOutOfManyMoreThanAThreadBlockHolds) {
   REQUIRE_DEVICE();
   std::mt19937 rng(38);
-  const std::int32_t positions = TestDevice::get()->emulated() ? 16384 + 5 : 1024 * 1024;
+  const std::int32_t positions = TestDevice::get()->small() ? 16384 + 5 : 1024 * 1024;
   Select select(gpu::DType::bf16, 512, 4, 128, positions, rng);
   select.set_whole_numbers(select.keys, rng);
   OpMatrix q(gpu::DType::bf16, 3, 4 * 128);

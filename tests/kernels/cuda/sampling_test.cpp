@@ -24,7 +24,7 @@ using testing::TestDevice;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// The real model's, on a device.
-std::int64_t large_vocab() { return TestDevice::get()->emulated() ? 5003 : 248320; }
+std::int64_t large_vocab() { return TestDevice::get()->small() ? 5003 : 248320; }
 
 RowSampling at(std::int32_t slot, std::int32_t position) {
   RowSampling sampling;
@@ -412,7 +412,7 @@ TEST(CudaSampleDraw, TopKKeepsTheLowerIdsOfATie) {
   REQUIRE_DEVICE();
   const std::int64_t vocab = 700;
   for (const std::int32_t top_k : {1, 3, 349, 350, 351, 650}) {
-    SampleCase call(TestDevice::get()->emulated() ? 10 : 40, vocab);
+    SampleCase call(TestDevice::get()->small() ? 10 : 40, vocab);
     for (std::int64_t r = 0; r < call.num_rows(); ++r)
       for (std::int64_t i = 0; i < vocab; ++i) call.logits.set(r, i, i % 2 == 0 ? -0.0 : r % 2 ? 0.0 : -0.5);
     RowSampling sampling;
@@ -482,13 +482,13 @@ TEST(CudaSampleDraw, TopPOverTiesKeepsLowerIds) {
   sampling.top_p = 0.6F;
   sampling.seed = 5;
   const auto counts = histogram({0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -9.0}, sampling,
-                                TestDevice::get()->emulated() ? 60 : 500);
+                                TestDevice::get()->small() ? 60 : 500);
   for (std::size_t id = 0; id < counts.size(); ++id) EXPECT_EQ(counts[id] > 0, id < 7) << id;
 }
 
 TEST(CudaSampleDraw, TokensComeAsOftenAsTheyAreLikely) {
   REQUIRE_DEVICE();
-  const int draws = TestDevice::get()->emulated() ? 60 : 30000;
+  const int draws = TestDevice::get()->small() ? 60 : 30000;
   const std::vector<double> row = {0.0, std::log(4.0), -kInfinity, std::log(2.0), std::log(3.0), 0.0};
   RowSampling sampling;
   sampling.temperature = 1.0F;
@@ -601,9 +601,9 @@ SampleCase mixed_rows(std::int64_t rows, std::int64_t vocab, std::mt19937& rando
 TEST(CudaSample, RowsOfEveryKindEqualTheCpus) {
   REQUIRE_DEVICE();
   std::mt19937 random(20);
-  const bool emulated = TestDevice::get()->emulated();
+  const bool small = TestDevice::get()->small();
   for (const std::int64_t vocab : {std::int64_t{97}, std::int64_t{3001}, large_vocab()}) {
-    const std::int64_t rows = emulated ? 40 : vocab > 100000 ? 24 : 512;
+    const std::int64_t rows = small ? 40 : vocab > 100000 ? 24 : 512;
     expect_same(mixed_rows(rows, vocab, random), "vocabulary " + std::to_string(vocab));
   }
 }
@@ -611,12 +611,12 @@ TEST(CudaSample, RowsOfEveryKindEqualTheCpus) {
 TEST(CudaSample, ARowsBitsDoNotDependOnTheRowsBesideIt) {
   REQUIRE_DEVICE();
   std::mt19937 random(22);
-  const bool emulated = TestDevice::get()->emulated();
-  const std::int64_t vocab = emulated ? 300 : 20011;
-  const SampleCase whole = mixed_rows(emulated ? 40 : 300, vocab, random);
+  const bool small = TestDevice::get()->small();
+  const std::int64_t vocab = small ? 300 : 20011;
+  const SampleCase whole = mixed_rows(small ? 40 : 300, vocab, random);
   const auto together = whole.on_device().out;
   std::vector<std::int64_t> sizes = {1, 2, 7, 33};
-  if (!emulated) sizes.insert(sizes.end(), {64, 70, 129, 299});
+  if (!small) sizes.insert(sizes.end(), {64, 70, 129, 299});
   for (const std::int64_t size : sizes) {
     for (std::int64_t first = 0; first < whole.num_rows(); first += 5 * size) {
       const std::int64_t rows = std::min(size, whole.num_rows() - first);

@@ -118,13 +118,13 @@ struct RowsAndCols {
 inline std::vector<RowsAndCols> row_shapes() {
   std::vector<RowsAndCols> shapes = {{1, 1},   {1, 8},   {3, 40},   {2, 100}, {5, 7},
                                      {1, 257}, {70, 48}, {3, 2048}, {2, 2049}};
-  if (!TestDevice::get()->emulated()) shapes.insert(shapes.end(), {{1, 2560}, {65, 2560}, {300, 6144}});
+  if (!TestDevice::get()->small()) shapes.insert(shapes.end(), {{1, 2560}, {65, 2560}, {300, 6144}});
   return shapes;
 }
 /// Numbers of rows that a row must not notice.
 inline std::vector<std::int64_t> batch_sizes() {
   std::vector<std::int64_t> sizes = {1, 2, 7, 33, 70};
-  if (!TestDevice::get()->emulated()) {
+  if (!TestDevice::get()->small()) {
     sizes.insert(sizes.end(), {3, 4, 5, 8, 9, 15, 16, 17, 31, 32, 63, 64, 65, 129, 300});
   }
   return sizes;

@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstring>
 
+#include "model/checkpoint/dummy_weights.h"
 #include "tests/model/checkpoint/loaded_model.h"
 
 namespace model {
@@ -493,6 +495,25 @@ TEST(DummyWeights, KeepTheScaleOfARealModel) {
   EXPECT_NEAR(moments(values(loaded->weights.layers[0].gdn->norm)).first, 1.0, 0.05);      // w
   EXPECT_NEAR(moments(values(load(kFixtures / "tiny-llama", LoadFormat::dummy)->weights.final_norm)).first,
               1.0, 0.05);
+}
+
+TEST(DummyWeights, LargeOnesRepeatThemselvesToTheLastElement) {
+  constexpr std::int64_t kPeriod = std::int64_t{1} << 26, kRest = 4099;
+  const auto device = gpu::make_host_device(1);
+  const auto stream = std::move(device->create_stream()).value();
+  Weight weight;
+  WeightMap map;
+  map.weights.push_back({WeightSpec::Storage::as_stored, 2 * kPeriod + kRest, 1, {}, &weight, {0.0F, 1.0F}});
+  const auto storage = place_weights(map, {{{gpu::DType::bf16}, {gpu::DType::bf16}}}, *device);
+  ASSERT_TRUE(storage.ok());
+  std::int64_t filled = 0;
+  ASSERT_TRUE(
+      fill_with_dummy_values(map, *storage, 1, *stream, [&](std::int64_t bytes) { filled += bytes; }).ok());
+  EXPECT_EQ(filled, 2 * (2 * kPeriod + kRest));
+  const std::byte* const base = storage->addresses[0];
+  EXPECT_EQ(std::memcmp(base, base + 2 * kPeriod, 2 * kPeriod), 0);
+  EXPECT_EQ(std::memcmp(base, base + 4 * kPeriod, 2 * kRest), 0);
+  EXPECT_NE(std::memcmp(base, base + 2 * kRest, 2 * kRest), 0);
 }
 
 }  // namespace

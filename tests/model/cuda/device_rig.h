@@ -22,8 +22,7 @@ inline RigBackend device_backend() {
   RigBackend backend;
   backend.device = std::shared_ptr<gpu::Device>(&test.device(), [](gpu::Device*) {});
   backend.stream = *test.device().create_stream();
-  backend.ops =
-      *test.module().make_ops(test.device(), [](const std::string& line) { std::cerr << line << '\n'; });
+  backend.ops = test.make_ops([](const std::string& line) { std::cerr << line << '\n'; });
   return backend;
 }
 

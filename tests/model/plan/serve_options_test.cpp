@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <unistd.h>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -119,7 +120,19 @@ TEST(ServeOptions, AreReadByTheLineOfTheirTable) {
       {"--max-connections=0", false},
       {"--max-queue=0", true},
       {"--block-size=64", true},
-      {"--kv-cache-tokens=0", false},
+      {"--kv-cache-tokens=-1", false},
+      {"--kv-cache-tokens=0", true},  // below the plan's floor, which the plan names
+      {"--ple-max-tokens=0", true},
+      {"--snapshot-slots=64", true},
+      {"--snapshot-slots=65", false},
+      {"--content-loop-watchdog=false", true},
+      {"--max-rollbacks=0", true},
+      {"--num-drafts=16", true},
+      {"--num-drafts=17", false},
+      {"--speculative=off", true},
+      {"--max-batch-size=32768", true},
+      {"--max-batch-size=32769", false},
+      {"--max-prefill-tokens=524289", false},
       {"--threads=0", false},
       {"--dtype=float16", false},
       {"--sampling-defaults=none", true},
@@ -134,6 +147,52 @@ TEST(ServeOptions, AreReadByTheLineOfTheirTable) {
       {"--ple-resident=sometimes", false},
   };
   for (const auto& [flag, good] : cases) EXPECT_EQ(parse({"serve", flag}).ok(), good) << flag;
+}
+
+/// As operators publish it.
+TEST(ServeOptions, ReadTheCommandLineOfTheField) {
+  const auto parsed = parse({"serve", "model", "--max-prefill-tokens", "20480", "--content-loop-watchdog",
+                             "false", "--request-timeout", "3600"},
+                            {{"ATLAS_QSA_MAX_TOKENS", "262144"},
+                             {"ATLAS_PLE_CACHE_SLOTS", "524288"},
+                             {"ATLAS_PLE_MAX_TOKENS", "20544"}});
+  ASSERT_TRUE(parsed.ok()) << parsed.error().problems.at(0);
+  EXPECT_TRUE(parsed->warnings.empty());
+  EXPECT_EQ(parsed->options.plan.qsa_max_tokens, 262144);
+  EXPECT_EQ(parsed->options.plan.ple_cache_slots, 524288);
+  EXPECT_EQ(parsed->options.plan.ple_max_tokens, 20544);
+  EXPECT_EQ(parsed->options.plan.max_prefill_tokens, 20480);
+  EXPECT_EQ(parsed->options.request_timeout, 3600.0);
+  EXPECT_FALSE(parsed->options.content_loop_watchdog);
+  EXPECT_TRUE(not_in_this_build(parsed->options).empty());
+}
+
+TEST(ServeOptions, RefuseWhatThisBuildHasNot) {
+  const auto parsed = parse({"serve", "--content-loop-watchdog", "--speculative", "on", "--num-drafts=3"});
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(not_in_this_build(parsed->options),
+            (std::vector<std::string>{"--content-loop-watchdog on: not in this build; off is needed",
+                                      "--speculative on: not in this build; off is needed"}));
+  EXPECT_TRUE(parsed->options.plan.rolls_back);
+  EXPECT_EQ(parsed->options.plan.num_drafts, 3);
+  EXPECT_EQ(parse({"serve", "--speculative"})->options.plan.num_drafts, 1);
+}
+
+TEST(ServeOptions, WarnOfOptionsThatChangeNothing) {
+  const auto parsed = parse({"serve", "--enable-prefix-caching", "--prefix-cache-mb=64", "--max-rollbacks=2",
+                             "--snapshot-slots=4", "--num-drafts=1"});
+  ASSERT_TRUE(parsed.ok());
+  ASSERT_EQ(parsed->warnings.size(), 5U);
+  for (const char* flag : {"--enable-prefix-caching", "--prefix-cache-mb 64", "--max-rollbacks 2",
+                           "--snapshot-slots 4", "--num-drafts 1"}) {
+    EXPECT_TRUE(std::any_of(parsed->warnings.begin(), parsed->warnings.end(), [&](const auto& warning) {
+      return warning.find(flag) == 0;
+    })) << flag;
+  }
+  EXPECT_EQ(parsed->options.plan.num_drafts, 0);
+  EXPECT_TRUE(parse({"serve", "--enable-prefix-caching=off", "--prefix-cache-mb=0", "--max-rollbacks=0",
+                     "--snapshot-slots=0", "--num-drafts=0"})
+                  ->warnings.empty());
 }
 
 TEST(ServeOptions, WarnOfUnknownVariablesAndNameTheNearest) {

@@ -2,11 +2,11 @@
 
 #include <gmock/gmock.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "model/cache/kv_layout.h"
 #include "model/checkpoint/weight_map.h"
+#include "tests/model/plan/plan_samples.h"
 
 namespace model {
 namespace {
@@ -15,38 +15,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr std::int64_t kGib = std::int64_t{1} << 30;
-
-ModelConfig config_in(const std::string& folder) {
-  std::ifstream file(folder + "/config.json");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return std::move(parse_model_config(text, "config.json")).value();
-}
-ModelConfig mini() { return config_in(std::string(ATLAS_MODELS) + "/atlas-mini"); }
-ModelConfig fixture(const std::string& name) { return config_in(std::string(ATLAS_FIXTURES) + "/" + name); }
-ModelConfig tiny_llama() { return fixture("tiny-llama"); }
-
-gpu::DeviceFacts device(gpu::Backend backend, std::int64_t bytes = 64 * kGib) {
-  return {backend, "test", gpu::Bytes{bytes}, gpu::Bytes{bytes}, 2, 0, {}};
-}
-PlanOptions options(std::int32_t max_prefill_tokens, std::int32_t max_batch_size,
-                    std::int32_t num_drafts = 0) {
-  PlanOptions options;
-  options.max_prefill_tokens = max_prefill_tokens;
-  options.max_batch_size = max_batch_size;
-  options.num_drafts = num_drafts;
-  return options;
-}
-/// Ids, page table, and of the penalties: how often each token came, which ids came, how many of either.
-std::int64_t tables_of_a_slot(std::int64_t max_seq_len, std::int64_t pages, std::int64_t vocab) {
-  return 4 * (max_seq_len + pages + vocab + max_seq_len + 2);
-}
-ServePlan plan(const ModelConfig& config, const PlanOptions& options, const gpu::DeviceFacts& facts) {
-  auto result = derive_serve_plan(config, options, facts);
-  EXPECT_TRUE(result.ok()) << testing::PrintToString(result.ok() ? std::vector<std::string>{}
-                                                                 : result.error().problems);
-  return result.ok() ? *result : ServePlan{};
-}
+using namespace testing_plan;
 
 TEST(ServePlan, ChunkOf8192AndOneSequenceNeed8193TokensAnd262144RowSlots) {
   ModelConfig config = mini();
@@ -250,7 +219,7 @@ TEST(ServePlan, TablesAreResidentAsLongAsOneSequenceFitsBesideThem) {
   const auto given = with_table(kGib, PleResident::automatic);
   const ServePlan roomy = plan(mini(), given, device(gpu::Backend::cuda));
   EXPECT_EQ(roomy.ple_tables, PleTables::resident);
-  EXPECT_EQ(roomy.ple_tables_why, "1024.0 MiB fit beside weights, scratch and one sequence");
+  EXPECT_EQ(roomy.ple_tables_why, "1.00 GiB fit beside weights, scratch and one sequence");
   EXPECT_EQ(roomy.ple_store_bytes.n, 0);
   const std::int64_t page = roomy.kv_bytes.n / roomy.num_pages;
   const std::int64_t needed = given.weight_bytes->n + roomy.state_bytes.n + roomy.arena_bytes.n +
@@ -258,7 +227,7 @@ TEST(ServePlan, TablesAreResidentAsLongAsOneSequenceFitsBesideThem) {
   EXPECT_EQ(plan(mini(), given, device(gpu::Backend::cuda, needed)).ple_tables, PleTables::resident);
   const ServePlan tight = plan(mini(), given, device(gpu::Backend::cuda, needed - (1 << 20)));
   EXPECT_EQ(tight.ple_tables, PleTables::stored);
-  EXPECT_EQ(tight.ple_tables_why, "1024.0 MiB are 1.0 MiB too many beside weights, scratch and one sequence");
+  EXPECT_EQ(tight.ple_tables_why, "1.00 GiB are 1.0 MiB too many beside weights, scratch and one sequence");
   EXPECT_GT(tight.num_pages, tight.pages_per_sequence);  // the table's bytes are free for pages
   // Asked for, they are resident or nothing is served.
   const auto asked = with_table(kGib, PleResident::always);
@@ -316,6 +285,7 @@ TEST(ServePlan, EveryViolationSaysWhatWhyAndTheValueNeeded) {
       {"--max-prefill-tokens is 63", "64 to", [](PlanOptions& o) { o.max_prefill_tokens = 63; }},
       {"--max-prefill-tokens is 2147483647", "64 to",
        [](PlanOptions& o) { o.max_prefill_tokens = 2147483647; }},
+      {"--snapshot-slots is -1", "0 to 64", [](PlanOptions& o) { o.snapshot_slots = -1; }},
       {"--num-drafts is -1", "0 to", [](PlanOptions& o) { o.num_drafts = -1; }},
       {"--block-size is 8", "16, 32 or 64", [](PlanOptions& o) { o.block_size = 8; }},
       {"--block-size is 48", "16, 32 or 64", [](PlanOptions& o) { o.block_size = 48; }},
@@ -353,6 +323,38 @@ TEST(ServePlan, OverridesHoldFromTheirFloorOn) {
               ElementsAre(AllOf(HasSubstr("--qsa-max-tokens is 8191"), HasSubstr("8192 is needed")),
                           AllOf(HasSubstr("--ple-max-tokens is 519"), HasSubstr("520 tokens")),
                           AllOf(HasSubstr("--ple-cache-slots is 8319"), HasSubstr("8320 rows"))));
+}
+
+TEST(ServePlan, OverridesThatGiveNothingAreNoted) {
+  PlanOptions wanted = options(512, 8);
+  wanted.ple_max_tokens = 521;
+  wanted.ple_cache_slots = 524288;
+  wanted.qsa_max_tokens = 8193;
+  const ServePlan large = plan(mini(), wanted, device(gpu::Backend::cpu));
+  EXPECT_THAT(large.notes, ElementsAre(AllOf(HasSubstr("--qsa-max-tokens is 8193"), HasSubstr("8192")),
+                                       AllOf(HasSubstr("--ple-max-tokens is 521"), HasSubstr("520"))));
+  EXPECT_EQ(large.arena_bytes, plan(mini(), options(512, 8), device(gpu::Backend::cpu)).arena_bytes);
+  EXPECT_THAT(plan(tiny_llama(), wanted, device(gpu::Backend::cpu)).notes,
+              ElementsAre(HasSubstr("--qsa-max-tokens is 8193: this model has no sparse attention"),
+                          HasSubstr("--ple-max-tokens is 521: this model has no n-gram rows"),
+                          HasSubstr("--ple-cache-slots is 524288: this model has no n-gram rows")));
+}
+
+TEST(ServePlan, OfTheRealModelHasTheNumbersOfItsOperators) {
+  PlanOptions served = options(20480, 64);
+  served.weight_bytes = gpu::Bytes{60 * kGib};
+  served.max_seq_len = 262144;
+  served.qsa_max_tokens = 262144;
+  served.ple_max_tokens = 20544;
+  served.ple_cache_slots = 524288;
+  const ServePlan derived = plan(real(), served, device(gpu::Backend::cuda, 256 * kGib));
+  EXPECT_EQ(derived.max_batch_tokens, 20544);
+  EXPECT_EQ(derived.qsa_tokens, 262144);
+  EXPECT_EQ(derived.ple_cache_slots, 524288);  // also what is derived
+  EXPECT_THAT(derived.notes, testing::IsEmpty());
+  PlanOptions one = options(8192, 1);
+  one.weight_bytes = served.weight_bytes;
+  EXPECT_EQ(plan(real(), one, device(gpu::Backend::cuda, 256 * kGib)).ple_cache_slots, 262144);
 }
 
 TEST(ServePlan, APageMustHoldWholeIndexBlocks) {
@@ -393,9 +395,14 @@ TEST(ServePlan, IsPrintedUnderItsFieldNames) {
   EXPECT_EQ(json["activation"], "f32");
   EXPECT_EQ(json["ple_tables"], "resident");
   EXPECT_EQ(json["ple_store_bytes"], 0);
-  EXPECT_EQ(json.size(), 25U);
   const auto plain = nlohmann::json::parse(to_json(plan(tiny_llama(), {}, device(gpu::Backend::cpu))));
   EXPECT_EQ(plain.count("ple_tables"), 0U);
+  EXPECT_EQ(json["arena_bytes"], derived.arena_bytes.n);
+  EXPECT_EQ(json["ple_scratch_bytes"], derived.ple_scratch_bytes.n);
+  EXPECT_EQ(json["sequence_gdn_bytes"], derived.sequence.gdn.n);
+  EXPECT_EQ(json["snapshot_bytes"], derived.snapshot_bytes.n);
+  EXPECT_EQ(json["memory_total_bytes"], 64 * kGib);
+  EXPECT_EQ(json.size(), 39U);
 }
 
 }  // namespace

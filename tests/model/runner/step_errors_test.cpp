@@ -44,7 +44,8 @@ const BadFeed kBadFeeds[] = {
     {"feeds from position 63 but 64 positions were fed",
      [](ModelRig&, Feed& feed, StepPlan&) { feed.first = 63; }},
     {"no tokens", [](ModelRig&, Feed& feed, StepPlan&) { feed.known.clear(); }},
-    {"position 256 is past max_seq_len 256", [](ModelRig&, Feed& feed, StepPlan&) { feed.known = ids(193); }},
+    {"position 256 is past --max-seq-len 256",
+     [](ModelRig&, Feed& feed, StepPlan&) { feed.known = ids(193); }},
     {"4 pages of 16 do not hold 65 positions",
      [](ModelRig&, Feed& feed, StepPlan&) { feed.new_pages.clear(); }},
     {"17 pages are more than the 16", [](ModelRig&, Feed& feed, StepPlan&) { feed.new_pages.assign(13, 0); }},
@@ -113,7 +114,7 @@ const BadFeed kBadFeeds[] = {
      [](ModelRig&, Feed&, StepPlan& plan) {
        plan.captures.push_back({1, 0, 64});
      }},
-    {"129 prefill rows in a step of 128",
+    {"129 prefill rows in a step of 128 (--max-prefill-tokens)",
      [](ModelRig&, Feed& feed, StepPlan&) {
        feed.form = Form::prefill;
        feed.known = ids(129);
@@ -275,6 +276,19 @@ TEST(Arena, AStepTakesExactlyWhatThePlanSays) {
     EXPECT_EQ(rig.runner->arena_high_water(), step_arena_bytes(rig.config, rig.plan)) << name;
     rig.generate(1, ids(200), 10);
     EXPECT_EQ(rig.runner->arena_high_water(), rig.plan.arena_bytes) << name;
+  }
+}
+
+// Scratch is taken at capacity, so one token shows what the widest step takes.
+TEST(Arena, OfManySequencesAndLongChunksIsWhatThePlanSays) {
+  for (const std::int32_t prefill : {8192, 20480}) {
+    RigOptions options;
+    options.max_batch_size = 64;
+    options.max_prefill_tokens = prefill;
+    ModelRig rig(fixture("tiny-qwen4_exp"), options);
+    EXPECT_EQ(rig.plan.max_batch_tokens, prefill + 64);
+    rig.run(rig.feed(0, Form::prefill, 0, ids(1), 0), {rig.begin(0)});
+    EXPECT_EQ(rig.runner->arena_high_water(), rig.plan.arena_bytes) << prefill;
   }
 }
 
