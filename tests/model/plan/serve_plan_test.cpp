@@ -12,6 +12,7 @@ namespace model {
 namespace {
 
 using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -242,6 +243,12 @@ TEST(ServePlan, StoredTablesCostTheHostTheirCache) {
     EXPECT_EQ(stored.ple_tables, PleTables::stored);
     EXPECT_EQ(stored.ple_tables_why, "--ple-resident never");
     EXPECT_GT(stored.ple_store_bytes.n, stored.ple_cache_slots * given.ple_table->row_bytes.n);
+    const std::vector<std::string> lines = describe(stored);
+    EXPECT_THAT(lines, Contains(AllOf(HasSubstr("PLE row cache: 16384 slots a layer, "),
+                                      HasSubstr("n-gram tables stay in their files: --ple-resident never"))));
+    EXPECT_THAT(lines, Contains(AllOf(HasSubstr("memory: weights 16.0 MiB"), backend == gpu::Backend::cpu
+                                                                                 ? HasSubstr(", n-gram rows ")
+                                                                                 : HasSubstr(", scratch "))));
     // What is left for pages differs by the table, and by the store where both are in one memory.
     const std::int64_t store = backend == gpu::Backend::cpu ? stored.ple_store_bytes.n : 0;
     const std::int64_t page = stored.kv_bytes.n / stored.num_pages;
