@@ -7,7 +7,9 @@
 
 namespace gpu {
 
-enum class DType : std::uint8_t { f32, f16, bf16, i32, i64, u8 };
+/// f8_e4m3 (four exponent bits, three of fraction, no infinity) is a type of files alone: no operation takes
+/// it.
+enum class DType : std::uint8_t { f32, f16, bf16, i32, i64, u8, f8_e4m3 };
 
 constexpr std::int64_t size_of(DType dtype) {
   switch (dtype) {
@@ -22,6 +24,7 @@ constexpr std::int64_t size_of(DType dtype) {
     case DType::i64:
       return 8;
     case DType::u8:
+    case DType::f8_e4m3:
       return 1;
   }
   return 0;
@@ -42,6 +45,8 @@ constexpr std::string_view to_string(DType dtype) {
       return "i64";
     case DType::u8:
       return "u8";
+    case DType::f8_e4m3:
+      return "f8_e4m3";
   }
   return "?";
 }

@@ -63,9 +63,18 @@ void derive_plan(const model::ModelFolder& folder, const model::ServeOptions& op
       folder, options.load_format, model::weight_matrix_type(options.plan.dtype, facts.backend));
   if (!weight_bytes.ok()) return append(problems, std::move(weight_bytes).error());
   plan_options.weight_bytes = *weight_bytes;
+  plan_options.ple_table = model::ple_table_facts(
+      folder, options.load_format, model::weight_matrix_type(options.plan.dtype, facts.backend));
   auto plan = model::derive_serve_plan(folder.config, plan_options, facts);
   if (!plan.ok()) return append(problems, std::move(plan).error());
   served.plan = *plan;
+  const bool drills_reads = std::any_of(options.faults.begin(), options.faults.end(), [](const auto& order) {
+    return order.kind == model::FaultKind::row_read_error;
+  });
+  if (drills_reads && plan->ple_tables != model::PleTables::stored) {
+    problems.push_back("ATLAS_TEST_FAULT row_read_error: no n-gram table is read from files (" +
+                       (plan->ple_tables_why.empty() ? "this model has none" : plan->ple_tables_why) + ")");
+  }
 }
 
 /// A Runner whose steps meet ordered faults.
@@ -115,7 +124,8 @@ struct LocalExecutorFactory {
     auto stream = device->create_stream();
     if (!stream.ok()) return LoadError{{std::move(stream).error().what}};
     const model::LoadProgress progress{[&word](double fraction) { word.set_progress(fraction); }, log.notice};
-    auto weights = model::load_weights(folder, format, *device, **stream, progress, plan.weight_matrices);
+    auto weights = model::load_weights(folder, format, *device, **stream, progress, plan.weight_matrices,
+                                       plan.ple_tables);
     if (!weights.ok()) return std::move(weights).error();
     word.set_stage("reserving memory");
     auto ops = make_ops(*device);
@@ -128,6 +138,7 @@ struct LocalExecutorFactory {
     auto runner = model::Runner::create(device, std::move(*stream), *std::move(ops), folder.config,
                                         std::move(*weights), plan);
     if (!runner.ok()) return std::move(runner).error();
+    if (const std::string note = (*runner)->row_store_note(); !note.empty() && log.notice) log.notice(note);
     std::unique_ptr<model::StepExecutor> executor;
     if (drill == nullptr) {
       executor = *std::move(runner);

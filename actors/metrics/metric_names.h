@@ -19,6 +19,8 @@ inline constexpr char kStepOverhead[] = "atlas_step_overhead_seconds";
 inline constexpr char kHealthState[] = "atlas_health_state";
 inline constexpr char kFaults[] = "atlas_faults_total";
 inline constexpr char kGemmFallbacks[] = "atlas_gemm_fallback_total";
+inline constexpr char kPleRows[] = "atlas_ple_rows_total";
+inline constexpr char kPlePinned[] = "atlas_ple_pinned";
 inline constexpr char kBackendInfo[] = "atlas_backend_info";
 
 }  // namespace actors::metric_names

@@ -33,6 +33,7 @@ constexpr std::array kReasons{model::FinishReason::stop,       model::FinishReas
                               model::FinishReason::tool_calls, model::FinishReason::timeout,
                               model::FinishReason::error,      model::FinishReason::cancelled};
 constexpr std::array<const char*, 3> kStepKinds{"prefill", "decode", "mixed"};
+constexpr std::array<const char*, 2> kRowResults{"hit", "miss"};
 constexpr std::array<const char*, 5> kFaultKinds{"step_error", "device_lost", "no_progress", "actor_death",
                                                  "canary"};
 
@@ -64,6 +65,11 @@ struct Metrics::Series {
     }
     for (std::size_t i = 0; i < kFaultKinds.size(); ++i) {
       faults[i] = &counter(names::kFaults, "Faults, by kind.", {{"kind", kFaultKinds[i]}});
+    }
+    for (std::size_t i = 0; i < kRowResults.size(); ++i) {
+      ple_rows[i] =
+          &counter(names::kPleRows, "N-gram rows of tables that stay in their files, by the cache's answer.",
+                   {{"result", kRowResults[i]}});
     }
   }
 
@@ -113,6 +119,9 @@ struct Metrics::Series {
   std::array<prometheus::Counter*, kReasons.size()> ended{};
   std::array<prometheus::Histogram*, kStepKinds.size()> steps{};
   std::array<prometheus::Counter*, kFaultKinds.size()> faults{};
+  std::array<prometheus::Counter*, kRowResults.size()> ple_rows{};
+  prometheus::Gauge& ple_pinned =
+      gauge(names::kPlePinned, "Slots of n-gram row caches that the last step pinned.");
 };
 
 Metrics::Metrics(const std::string& model_name, const BackendInfo& backend)
@@ -151,6 +160,9 @@ void Metrics::observe_step(const model::StepStats& stats) {
     series_->gemm_fallbacks.Add(series_->with_model({{"shape", of_shape.shape}}))
         .Increment(static_cast<double>(of_shape.count));
   }
+  series_->ple_rows[0]->Increment(static_cast<double>(stats.ple_hits));
+  series_->ple_rows[1]->Increment(static_cast<double>(stats.ple_misses));
+  series_->ple_pinned.Set(static_cast<double>(stats.ple_pinned));
 }
 
 void Metrics::observe_step_overhead(double seconds) { series_->overhead.Observe(seconds); }

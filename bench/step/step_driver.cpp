@@ -58,14 +58,23 @@ StepTime Driver::prefill(std::int32_t slot, const std::vector<model::TokenId>& i
     const StepTime step = run(plan);
     total.wall += step.wall;
     total.cpu += step.cpu;
+    total.row_hits += step.row_hits;
+    total.row_misses += step.row_misses;
+    total.row_wait += step.row_wait;
   }
   return total;
 }
 
 StepTime Driver::decode(std::int32_t batch) {
+  std::vector<model::TokenId> tokens(static_cast<std::size_t>(batch));
+  std::iota(tokens.begin(), tokens.end(), 17);
+  return decode(tokens);
+}
+
+StepTime Driver::decode(const std::vector<model::TokenId>& tokens) {
   model::StepPlan plan = next_plan();
-  for (std::int32_t slot = 0; slot < batch; ++slot) {
-    plan.feeds.push_back(feed(slot, model::Form::decode, {static_cast<model::TokenId>(17 + slot)}));
+  for (std::int32_t slot = 0; slot < std::ssize(tokens); ++slot) {
+    plan.feeds.push_back(feed(slot, model::Form::decode, {tokens[static_cast<std::size_t>(slot)]}));
     with_logits(plan.feeds.back());
   }
   return run(plan);
@@ -102,11 +111,14 @@ StepTime Driver::run(const model::StepPlan& plan) {
   const double cpu_begin = cpu_seconds();
   const auto begin = Clock::now();
   auto result = runner_.step(plan);
-  const StepTime time{std::chrono::duration<double>(Clock::now() - begin).count(), cpu_seconds() - cpu_begin};
+  StepTime time{std::chrono::duration<double>(Clock::now() - begin).count(), cpu_seconds() - cpu_begin};
   if (!result.ok()) fail({result.error().what});
   for (const auto& outcome : result->outcomes) {
     if (!outcome.done.ok()) fail({outcome.done.error().what});
   }
+  time.row_hits = result->stats.ple_hits;
+  time.row_misses = result->stats.ple_misses;
+  time.row_wait = result->stats.ple_waited;
   return time;
 }
 

@@ -12,6 +12,8 @@ namespace bench {
 struct StepTime {
   double wall = 0.0;
   double cpu = 0.0;  ///< of all threads
+  std::uint64_t row_hits = 0, row_misses = 0;  ///< n-gram rows of tables that stay in their files
+  double row_wait = 0.0;                       ///< of `wall`, for such rows
 };
 
 [[noreturn]] void fail(const std::vector<std::string>& problems);
@@ -28,6 +30,8 @@ class Driver {
   StepTime prefill(std::int32_t slot, const std::vector<model::TokenId>& ids);
   /// One token for each of the first `batch` sequences.
   StepTime decode(std::int32_t batch);
+  /// The same, of these tokens.
+  StepTime decode(const std::vector<model::TokenId>& tokens);
 
  private:
   model::StepPlan next_plan();

@@ -5,46 +5,11 @@
 
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/tiles.h"
+#include "kernels/ngram_hash.h"
 #include "kernels/widen.h"
 
 namespace kernels::cpu {
 namespace {
-
-/// t_0 … t_{ngram_size-1} of one position: earlier ids, or eos from the first eos (or sequence start)
-/// backwards. The id at the position itself never cuts.
-class NgramContext {
- public:
-  NgramContext(const std::int32_t* ids, std::int32_t position, std::int32_t eos)
-      : ids_(ids), position_(position), eos_(eos) {}
-
-  /// Called with s = 0, 1, 2 … in order.
-  std::int32_t token(std::int32_t s) {
-    if (s == 0) return ids_[position_];
-    cut_ = cut_ || s > position_ || ids_[position_ - s] == eos_;
-    return cut_ ? eos_ : ids_[position_ - s];
-  }
-
- private:
-  const std::int32_t* ids_;
-  std::int32_t position_;
-  std::int32_t eos_;
-  bool cut_ = false;
-};
-
-void hash_row(const NgramRowsArgs& args, const std::int32_t* ids, std::int32_t position, std::int64_t* out) {
-  NgramContext context(ids, position, args.eos);
-  std::uint64_t mix = 0;
-  for (std::int32_t s = 0; s < args.ngram_size; ++s) {
-    const auto id = static_cast<std::uint64_t>(context.token(s));
-    mix ^= id * static_cast<std::uint64_t>(args.multipliers.base[s]);
-    if (s == 0) continue;  // there is no unigram head
-    for (std::int32_t i = 0; i < args.heads_per_ngram; ++i) {
-      const std::int32_t head = (s - 1) * args.heads_per_ngram + i;
-      const auto size = static_cast<std::uint64_t>(args.sizes.base[head]);
-      out[head] = static_cast<std::int64_t>(mix % size) + args.offsets.base[head];
-    }
-  }
-}
 
 float widen(float value) { return value; }
 float widen(gpu::bf16 value) { return std::bit_cast<float>(std::uint32_t{value.bits} << 16); }
@@ -85,11 +50,14 @@ gpu::Status gather_quantized(gpu::HostStream& stream, const GatherTableArgs& arg
 }  // namespace
 
 gpu::Status ngram_rows(gpu::HostStream& stream, const RowBatch& batch, const NgramRowsArgs& args) {
+  const NgramConstants hash{args.multipliers.base, args.sizes.base,      args.offsets.base,
+                            args.ngram_size,       args.heads_per_ngram, args.eos};
   const std::int64_t num_rows = batch.num_rows.n;
   const double cost = 10.0 * static_cast<double>(args.rows.cols.n);
   return parallel_ranges(stream, "ngram_rows", num_rows, cost, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t r = first; r < last; ++r) {
-      hash_row(args, args.ids.row({batch.row_slot.base[r]}), batch.row_position.base[r], args.rows.row({r}));
+      ngram_rows_at(hash, args.ids.row({batch.row_slot.base[r]}), batch.row_position.base[r],
+                    args.rows.row({r}));
     }
   });
 }

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/device/reduce.cuh"
 #include "kernels/cuda/device/row_copy.cuh"
+#include "kernels/ngram_hash.h"
 
 namespace kernels::cuda {
 namespace {
@@ -9,17 +10,14 @@ namespace {
 struct Ngrams {
   MatrixView<std::int64_t> rows;
   MatrixView<const std::int32_t> ids;
-  const std::int64_t* multipliers;
-  const std::int64_t* sizes;
-  const std::int64_t* offsets;
+  NgramConstants hash;
   const std::int32_t* row_slot;
   const std::int32_t* row_position;
   gpu::FaultRecord* faults;
-  std::int32_t heads_per_ngram, eos;
 };
 
 /// A thread for each (row, head). Heads of one order hash the same few ids again, which costs less than
-/// sharing them. Products and xor wrap in 64 unsigned bits; an id is sign-extended into them.
+/// sharing them.
 __global__ void ngram_rows_kernel(Ngrams args) {
   const std::int64_t index = std::int64_t{blockIdx.x} * kPieceThreads + threadIdx.x;
   if (index >= args.rows.rows.n * args.rows.cols.n) return;
@@ -31,18 +29,10 @@ __global__ void ngram_rows_kernel(Ngrams args) {
     report(args.faults, gpu::ValueFault::embedding_place, r, slot_fits ? position : slot);
     return;
   }
-  const std::int32_t* const ids = args.ids.row(Rows{slot});
-  const int order = head / args.heads_per_ngram + 2;
-  std::uint64_t mix = static_cast<std::uint64_t>(std::int64_t{ids[position]}) *
-                      static_cast<std::uint64_t>(args.multipliers[0]);
-  bool cut = false;  // an eos, or the sequence's start, hides everything before it
-  for (int s = 1; s < order; ++s) {
-    cut = cut || s > position || ids[position - s] == args.eos;
-    const std::int64_t id = cut ? args.eos : ids[position - s];
-    mix ^= static_cast<std::uint64_t>(id) * static_cast<std::uint64_t>(args.multipliers[s]);
-  }
-  args.rows.row(Rows{r})[head] =
-      static_cast<std::int64_t>(mix % static_cast<std::uint64_t>(args.sizes[head])) + args.offsets[head];
+  NgramMix mix(args.hash, args.ids.row(Rows{slot}), position);
+  std::uint64_t mixed = 0;
+  for (int order = head / args.hash.heads_per_ngram + 2; order > 1; --order) mixed = mix.extend();
+  args.rows.row(Rows{r})[head] = ngram_row(args.hash, mixed, head);
 }
 
 struct TableRow {
@@ -100,14 +90,11 @@ gpu::Status ngram_rows(Context& context, const RowBatch& batch, const NgramRowsA
   const std::int64_t blocks = gpu::ceil_div(args.rows.rows.n * args.rows.cols.n, kPieceThreads);
   const Ngrams ngrams{args.rows,
                       args.ids,
-                      args.multipliers.base,
-                      args.sizes.base,
-                      args.offsets.base,
+                      {args.multipliers.base, args.sizes.base, args.offsets.base, args.ngram_size,
+                       args.heads_per_ngram, args.eos},
                       batch.row_slot.base,
                       batch.row_position.base,
-                      context.stream.faults(),
-                      args.heads_per_ngram,
-                      args.eos};
+                      context.stream.faults()};
   return launch(context.stream, "ngram_rows", Grid{{to_grid(blocks)}, {kPieceThreads}}, ngram_rows_kernel,
                 ngrams);
 }

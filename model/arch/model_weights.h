@@ -6,6 +6,7 @@
 #include "gpu/buffer.h"
 #include "kernels/gemm.h"
 #include "model/arch/model_config.h"
+#include "model/arch/stored_table.h"
 
 namespace model {
 
@@ -48,7 +49,8 @@ struct PleWeights {
   Weight key, value;
   ConstVector norm_key, norm_query, norm_conv;
   ConstMatrix conv;  // f32 [C*H, taps]
-  Weight table;      // [rows, head_dim], shards joined in numeric order
+  Weight table;      // [rows, head_dim], shards joined in numeric order; empty where it stays in its files
+  std::optional<StoredTable> stored;
   std::vector<std::int64_t> multipliers, sizes,
       offsets;  // derived, and checked against the checkpoint's buffers
 };

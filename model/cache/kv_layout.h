@@ -11,6 +11,8 @@ namespace model {
 
 using gpu::Matrix;
 
+class PleRows;
+
 /// Where a model's memory of tokens lies on the device. Page memory is shared by all sequences and cut by
 /// page ids (accounting: PagePool); slot memory is cut by state slots. Views only; the buffers belong to the
 /// Runner.
@@ -29,6 +31,7 @@ struct RecurrentMemory {
 struct PleMemory {
   Matrix conv_ring;  ///< [num_slots*ring_rows, C*H], normed convolution inputs
   std::int32_t conv_ring_rows = 0;
+  PleRows* stored_rows = nullptr;  ///< null: the table is resident
 };
 /// Constants of the n-gram hash, on the device.
 struct NgramHash {

@@ -25,6 +25,9 @@ class Checkpoint {
     const TensorEntry* entry = nullptr;
   };
   const std::map<std::string, Location, std::less<>>& tensors() const { return tensors_; }
+  const StoredType& type_of(const std::string& tensor) const {
+    return tensors_.find(tensor)->second.entry->type;
+  }
   bool has(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
   /// The file that says which tensors there are: what a missing tensor is missing from.
   const std::string& directory() const { return directory_; }

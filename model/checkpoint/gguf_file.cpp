@@ -31,6 +31,7 @@ Result<GgufFile, LoadError> GgufFile::open(const std::filesystem::path& path, co
   if (!header.ok()) return std::move(header).error();
   GgufFile file;
   file.name_ = name;
+  file.path_ = path;
   file.data_start_ = header->data_start;
   file.tensors_ = std::move(header->tensors);
   file.metadata_ = std::move(header->metadata);

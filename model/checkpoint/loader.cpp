@@ -5,6 +5,7 @@
 
 #include "model/checkpoint/dummy_weights.h"
 #include "model/checkpoint/gguf_names.h"
+#include "model/checkpoint/ple_tables.h"
 #include "model/checkpoint/weight_check.h"
 #include "model/checkpoint/weight_copy.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::int64_t kMaxConfigBytes = 16 << 20;
 constexpr std::uint64_t kDummySeed = 20;
+constexpr const char* kNoRowsInDummy = "--load-format dummy has no files to read rows from";
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kGenerationFile = "generation_config.json";
 constexpr const char* kCanaryFile = "canary.json";
@@ -157,9 +159,10 @@ std::optional<LoadError> refuse_quantised(const OpenedWeights& opened) {
 
 /// Checks files against the map, then copies.
 Result<ModelWeights, LoadError> load_opened(OpenedWeights& opened, const ModelConfig& config,
-                                            std::optional<gpu::DType> matrices, gpu::Device& device,
-                                            gpu::Stream& stream, const LoadProgress& progress) {
-  const auto& [checkpoint, weights, map] = opened;
+                                            std::optional<gpu::DType> matrices, PleTables tables,
+                                            gpu::Device& device, gpu::Stream& stream,
+                                            const LoadProgress& progress) {
+  auto& [checkpoint, weights, map] = opened;
   auto leftovers = check_weights(map, checkpoint, config);
   if (!leftovers.ok()) return std::move(leftovers).error();
   if (matrices) {
@@ -168,6 +171,7 @@ Result<ModelWeights, LoadError> load_opened(OpenedWeights& opened, const ModelCo
   for (const std::string& line : leftovers->ignored) {
     if (progress.notice) progress.notice(line);
   }
+  if (tables == PleTables::stored) leave_tables_in_files(map, weights, checkpoint);
   auto storage =
       place_weights(map, forms_of(map, checkpoint, lookup_tables(config, weights), matrices), device);
   if (!storage.ok()) return std::move(storage).error();
@@ -260,11 +264,31 @@ std::optional<gpu::Bytes> checkpoint_bytes(const std::filesystem::path& folder) 
   return gpu::Bytes{bytes};
 }
 
+std::optional<PleTableFacts> ple_table_facts(const ModelFolder& model, LoadFormat format,
+                                             std::optional<gpu::DType> matrices) {
+  if (!model.config.ple) return std::nullopt;
+  if (format == LoadFormat::dummy) {
+    auto facts = ple_table_facts(model.config, matrices);
+    facts->not_readable = kNoRowsInDummy;
+    return facts;
+  }
+  const auto opened = open_weights(model);
+  if (!opened.ok()) return std::nullopt;
+  const auto& [checkpoint, weights, map] = **opened;
+  if (!check_weights(map, checkpoint, model.config).ok()) return std::nullopt;
+  return ple_table_facts(map, weights, checkpoint, matrices);
+}
+
 Result<std::optional<gpu::Bytes>, LoadError> device_weight_bytes(const ModelFolder& model, LoadFormat format,
                                                                  std::optional<gpu::DType> matrices) {
   using Bytes = std::optional<gpu::Bytes>;
   if (format == LoadFormat::dummy) return Bytes(device_weight_bytes(model.config, matrices));
-  if (!matrices) return checkpoint_bytes(model);
+  if (!matrices) {
+    auto bytes = checkpoint_bytes(model);
+    if (const auto tables = bytes ? ple_table_facts(model, format, matrices) : std::nullopt)
+      *bytes += tables->device_bytes - tables->file_bytes;
+    return bytes;
+  }
   const auto opened = open_weights(model);
   if (!opened.ok()) return Bytes();
   const auto& [checkpoint, weights, map] = **opened;
@@ -278,12 +302,14 @@ Result<std::optional<gpu::Bytes>, LoadError> device_weight_bytes(const ModelFold
 
 Result<ModelWeights, LoadError> load_weights(const ModelFolder& folder, LoadFormat format,
                                              gpu::Device& device, gpu::Stream& stream,
-                                             const LoadProgress& progress,
-                                             std::optional<gpu::DType> matrices) {
+                                             const LoadProgress& progress, std::optional<gpu::DType> matrices,
+                                             PleTables tables) {
+  if (format == LoadFormat::dummy && tables == PleTables::stored)
+    return LoadError{{std::string("n-gram tables: ") + kNoRowsInDummy}};
   if (format == LoadFormat::dummy) return load_dummy(folder.config, matrices, device, stream, progress);
   auto opened = open_weights(folder);
   if (!opened.ok()) return std::move(opened).error();
-  auto weights = load_opened(**opened, folder.config, matrices, device, stream, progress);
+  auto weights = load_opened(**opened, folder.config, matrices, tables, device, stream, progress);
   if (weights.ok() && folder.gguf) {
     for (const auto& file : folder.gguf->files) file->release_all();
   }

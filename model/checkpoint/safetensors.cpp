@@ -22,6 +22,7 @@ std::optional<DType> to_dtype(std::string_view name) {
   if (name == "F32") return DType::f32;
   if (name == "F16") return DType::f16;
   if (name == "BF16") return DType::bf16;
+  if (name == "F8_E4M3") return DType::f8_e4m3;
   if (name == "I64") return DType::i64;
   return std::nullopt;
 }
@@ -63,7 +64,8 @@ Problem read_entry(element value, std::int64_t data_bytes, TensorEntry& entry) {
       std::string_view name;
       if (item.get(name) != simdjson::SUCCESS) return "dtype is not a string";
       const auto dtype = to_dtype(name);
-      if (!dtype) return "dtype " + std::string(name) + " is not supported (F32, F16, BF16, I64 are)";
+      if (!dtype)
+        return "dtype " + std::string(name) + " is not supported (F32, F16, BF16, F8_E4M3, I64 are)";
       entry.type = *dtype;
     } else if (key == "shape") {
       problem = read_integers(item, kMaxDimensions, entry.shape);
@@ -193,6 +195,7 @@ Result<SafetensorsFile, LoadError> SafetensorsFile::open(const std::filesystem::
   }
   SafetensorsFile file;
   file.name_ = name;
+  file.path_ = path;
   file.data_start_ = kLengthBytes + static_cast<std::int64_t>(header_bytes);
   const std::string_view json(reinterpret_cast<const char*>(mapped->base()) + kLengthBytes, header_bytes);
   auto tensors = parse_safetensors_header(json, size - file.data_start_, name);

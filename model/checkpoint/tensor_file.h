@@ -26,10 +26,13 @@ std::string to_string(const std::vector<std::int64_t>& shape);
 class TensorFile {
  public:
   const std::string& name() const { return name_; }
+  const std::filesystem::path& path() const { return path_; }
   const std::vector<TensorEntry>& tensors() const { return tensors_; }
   const std::byte* bytes(const TensorEntry& tensor) const {
     return mapped_.base() + data_start_ + tensor.offset;
   }
+  /// Where a tensor begins in the file.
+  std::int64_t file_offset(const TensorEntry& tensor) const { return data_start_ + tensor.offset; }
   /// Nothing of the file is read again soon, its header included.
   void release_all() const { mapped_.release(0, mapped_.size()); }
   /// Bytes [first, first + length) of a tensor are not needed again.
@@ -41,6 +44,7 @@ class TensorFile {
   TensorFile() = default;
 
   std::string name_;
+  std::filesystem::path path_;
   MappedFile mapped_;
   std::int64_t data_start_ = 0;
   std::vector<TensorEntry> tensors_;

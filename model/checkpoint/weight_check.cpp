@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
+
+#include "model/checkpoint/widen.h"
 
 namespace model {
 namespace {
@@ -62,10 +65,11 @@ class Checker {
       // What is widened has few numbers and is read one by one.
       const bool fits =
           type.is_weight() && !(type.quantized && weight.storage == WeightSpec::Storage::widened);
-      if (fits) continue;
+      if (fits || (type == StoredType(gpu::DType::f8_e4m3) && !weight.scale.empty())) continue;
       problem(at->file->name(), part.name, "is " + to_string(type) + ", f32, f16 or bf16 is needed");
       parts.erase(at);
     }
+    check_scale(weight);
     std::map<std::string, int> counts;
     for (const Location* at : parts) ++counts[to_string(at->entry->type)];
     if (counts.size() <= 1) return;
@@ -80,6 +84,24 @@ class Checker {
       problem(at->file->name(), at->entry->name,
               "is " + type + ", other parts of the same weight are " + common);
     }
+  }
+
+  /// A scale is there for f8 parts and for no others, and is a number that can scale.
+  void check_scale(const WeightSpec& weight) {
+    if (weight.scale.empty()) return;
+    const Location* at = find(weight.scale, {1});
+    if (at == nullptr) return;
+    const StoredType& type = at->entry->type;
+    if (type != StoredType(gpu::DType::bf16) && type != StoredType(gpu::DType::f32))
+      return problem(at->file->name(), weight.scale, "is " + to_string(type) + ", bf16 or f32 is needed");
+    const auto part = checkpoint_.tensors().find(weight.parts.front().name);
+    if (part != checkpoint_.tensors().end() && part->second.entry->type != StoredType(gpu::DType::f8_e4m3))
+      return problem(at->file->name(), weight.scale,
+                     "scales " + part->first + ", which is " + to_string(part->second.entry->type) +
+                         "; f8_e4m3 is needed");
+    const float scale = scale_of(weight, checkpoint_);
+    if (!(scale > 0.0F && std::isfinite(scale)))
+      problem(at->file->name(), weight.scale, "is " + std::to_string(scale) + ", a number above 0 is needed");
   }
 
   void check_hash(const HashBuffer& buffer) {
@@ -154,6 +176,12 @@ class Checker {
 };
 
 }  // namespace
+
+float scale_of(const WeightSpec& weight, const Checkpoint& checkpoint) {
+  if (weight.scale.empty()) return 1.0F;
+  const Location& at = checkpoint.tensors().find(weight.scale)->second;
+  return widen(at.file->bytes(*at.entry), at.entry->type.dtype, 1).front();
+}
 
 Result<Leftovers, LoadError> check_weights(const WeightMap& map, const Checkpoint& checkpoint,
                                            const ModelConfig& config) {

@@ -20,4 +20,7 @@ struct Leftovers {
 Result<Leftovers, LoadError> check_weights(const WeightMap& map, const Checkpoint& checkpoint,
                                            const ModelConfig& config);
 
+/// What the parts of a checked weight are multiplied by; 1 where they are not.
+float scale_of(const WeightSpec& weight, const Checkpoint& checkpoint);
+
 }  // namespace model

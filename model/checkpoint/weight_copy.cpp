@@ -4,6 +4,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "model/checkpoint/weight_check.h"
 #include "model/checkpoint/widen.h"
 
 namespace model {
@@ -65,6 +66,14 @@ gpu::Status for_rows(const Job& job, std::int64_t row_bytes,
   return gpu::Done{};
 }
 
+/// f8_e4m3 numbers times their scale, as bf16 or f32.
+std::vector<std::byte> scaled(const std::byte* from, std::int64_t count, float scale, gpu::DType to) {
+  const std::vector<gpu::bf16> of_byte = scaled_e4m3(scale);
+  std::vector<gpu::bf16> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = of_byte[std::to_integer<std::size_t>(from[i])];
+  return converted(reinterpret_cast<const std::byte*>(values.data()), gpu::DType::bf16, count, to);
+}
+
 }  // namespace
 
 gpu::Status copy_weights(const WeightMap& map, const Checkpoint& checkpoint, const WeightStorage& storage,
@@ -92,7 +101,9 @@ gpu::Status copy_weights(const WeightMap& map, const Checkpoint& checkpoint, con
       std::byte* to = job.weight_address + row * type.row_bytes(cols).n;
       const gpu::Bytes bytes{rows * type.row_bytes(cols).n};
       if (type == stored) return stream.copy_to_device(to, from, bytes, name);
-      const auto values = converted(from, stored.dtype, rows * cols.n, type.dtype);
+      const auto values = stored == StoredType(gpu::DType::f8_e4m3)
+                              ? scaled(from, rows * cols.n, scale_of(*job.weight, checkpoint), type.dtype)
+                              : converted(from, stored.dtype, rows * cols.n, type.dtype);
       return stream.copy_to_device(to, values.data(), bytes, name);
     };
     RETURN_IF_ERROR(for_rows(job, row_bytes, copied, place));

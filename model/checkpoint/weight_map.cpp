@@ -1,5 +1,6 @@
 #include "model/checkpoint/weight_map.h"
 
+#include "model/arch/ple_constants.h"
 #include "model/checkpoint/weight_map_blocks.h"
 
 namespace model {
@@ -110,6 +111,22 @@ gpu::Bytes device_weight_bytes(const ModelConfig& config, std::optional<gpu::DTy
                            gpu::Elements{weight.rows * weight.cols});
   }
   return bytes;
+}
+
+std::optional<PleTableFacts> ple_table_facts(const ModelConfig& config, std::optional<gpu::DType> matrices) {
+  if (!config.ple) return std::nullopt;
+  const gpu::DType type = matrices.value_or(gpu::DType::bf16);
+  const gpu::Elements dim{config.ple->head_dim()};
+  PleTableFacts facts;
+  facts.row_bytes = gpu::bytes_of(gpu::DType::bf16, dim);
+  for (std::size_t i = 0; i < config.ple->layers.size(); ++i) {
+    const std::int64_t rows =
+        derive_ple_constants(*config.ple, config.vocab_size, static_cast<std::int32_t>(i)).table_rows;
+    facts.device_bytes += rows * gpu::bytes_of(type, dim);
+    facts.file_bytes += rows * facts.row_bytes;
+  }
+  facts.not_readable = "there are no files to read rows from";
+  return facts;
 }
 
 TensorNames published_names() {

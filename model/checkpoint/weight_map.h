@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/arch/model_weights.h"
+#include "model/plan/serve_plan.h"
 
 namespace model {
 
@@ -42,6 +43,7 @@ struct WeightSpec {
   std::variant<Weight*, gpu::ConstMatrix*, gpu::ConstVector*>
       target;  ///< where the view goes once the weight has an address
   DummyValues dummy;
+  std::string scale{};  ///< f8_e4m3 parts: the tensor of one number that all are multiplied by; "": none
 };
 
 /// I64 numbers that a checkpoint repeats and that must be what the config gives.
@@ -64,6 +66,10 @@ WeightMap map_weights(const ModelConfig& config, const TensorNames& names, Model
 /// Bytes on the device of a model whose files are bf16, for plans that are made without a checkpoint.
 /// `matrices`: what matrices become there; none: what they are.
 gpu::Bytes device_weight_bytes(const ModelConfig& config, std::optional<gpu::DType> matrices);
+
+/// What a plan that is made without a checkpoint asks about n-gram tables: their size, as if files were bf16;
+/// none without a table.
+std::optional<PleTableFacts> ple_table_facts(const ModelConfig& config, std::optional<gpu::DType> matrices);
 
 /// Names as the models were published: fused experts, sharded tables, the draft layer there. What a map is
 /// made with where there is no file to ask.

@@ -17,6 +17,7 @@ void map_mixer(MapBuilder& builder, HyperConnectionWeights& hc, const std::strin
 void map_table(MapBuilder& builder, Weight& target, const std::string& at, std::int64_t rows) {
   const std::int64_t dim = builder.config.ple->head_dim();
   WeightSpec table{WeightSpec::Storage::as_stored, rows, dim, {}, &target, {0.0F, 0.05F}};
+  if (const std::string scale = at / "weight_scale"; builder.names.has(scale)) table.scale = scale;
   const std::int64_t num_shards = builder.names.has(at / "weight") ? 1 : builder.config.ple->split_parts;
   const std::int64_t shard_rows = gpu::ceil_div(rows, num_shards);
   for (std::int64_t shard = 0, first = 0; first < rows; ++shard, first += shard_rows) {

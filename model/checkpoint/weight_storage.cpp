@@ -34,7 +34,8 @@ void point(const WeightSpec& weight, const WeightForm& form, const std::byte* ad
 StoredType device_type(const WeightSpec& weight, const StoredType& stored,
                        std::optional<gpu::DType> matrices) {
   if (weight.storage == WeightSpec::Storage::widened) return gpu::DType::f32;
-  return matrices ? StoredType(*matrices) : stored;
+  if (matrices) return *matrices;
+  return stored == StoredType(gpu::DType::f8_e4m3) ? StoredType(gpu::DType::bf16) : stored;
 }
 
 gpu::Bytes device_bytes(const WeightSpec& weight, const WeightForm& form) {

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace model {
 namespace {
@@ -22,7 +23,21 @@ float widen_f16(std::uint16_t bits) {
   return std::bit_cast<float>(sign | widened << 23 | fraction << 13);
 }
 
+float widen_e4m3(std::uint32_t byte) {
+  const float sign = (byte & 0x80U) != 0 ? -1.0F : 1.0F;
+  const std::uint32_t exponent = byte >> 3 & 0xFU, fraction = byte & 0x7U;
+  if (exponent == 0xFU && fraction == 0x7U) return std::numeric_limits<float>::quiet_NaN();
+  if (exponent == 0) return sign * std::ldexp(static_cast<float>(fraction), -9);
+  return sign * std::ldexp(static_cast<float>(8 + fraction), static_cast<int>(exponent) - 10);
+}
+
 }  // namespace
+
+std::vector<gpu::bf16> scaled_e4m3(float scale) {
+  std::vector<gpu::bf16> values;
+  for (std::uint32_t byte = 0; byte < 256; ++byte) values.push_back(narrow_to_bf16(widen_e4m3(byte) * scale));
+  return values;
+}
 
 std::vector<float> widen(const std::byte* from, gpu::DType dtype, std::int64_t count) {
   std::vector<float> values(static_cast<std::size_t>(count));

@@ -1,13 +1,22 @@
 #include "model/layers/ple.h"
 
 namespace model {
+namespace {
+
+std::unique_ptr<PleRows> resident_rows(const PleConfig& config, LayerIndex layer, const PleWeights& weights,
+                                       const PleMemory& memory, const NgramHash& hash) {
+  if (memory.stored_rows != nullptr) return nullptr;
+  return std::make_unique<ResidentPleRows>(config, layer, weights, hash);
+}
+
+}  // namespace
 
 Ple::Ple(const ModelConfig& config, LayerIndex layer, const PleWeights& weights, const PleMemory& memory,
          const NgramHash& hash)
     : weights_(weights),
-      layer_(layer),
       memory_(memory),
-      hash_(hash),
+      resident_rows_(resident_rows(*config.ple, layer, weights, memory, hash)),
+      rows_(resident_rows_ ? *resident_rows_ : *memory.stored_rows),
       config_(*config.ple),
       hidden_size_(config.hidden_size),
       num_streams_(config.hyper_connection->num_streams),
@@ -25,7 +34,7 @@ gpu::Status Ple::forward(StepContext& context, ConstMatrix x, Matrix y) const {
   const Matrix query = scratch.matrix(width, "ple query");
   RETURN_IF_ERROR(scratch.status());
 
-  RETURN_IF_ERROR(look_up(context, embedding));
+  RETURN_IF_ERROR(rows_.gather(context, embedding));
   RETURN_IF_ERROR(project(context, key, embedding, weights_.key, "ple key"));
   RETURN_IF_ERROR(project(context, value, embedding, weights_.value, "ple value"));
   RETURN_IF_ERROR(norm(context, key, key, weights_.norm_key));
@@ -46,18 +55,6 @@ gpu::Status Ple::forward(StepContext& context, ConstMatrix x, Matrix y) const {
   conv.dilation = config_.ngram_size;
   RETURN_IF_ERROR(ops.causal_conv(stream, context.batch, conv));
   return ops.add(stream, {y, conv_out});
-}
-
-gpu::Status Ple::look_up(StepContext& context, Matrix embedding) const {
-  Scratch scratch(context);
-  const Matrix ids = scratch.matrix(DType::i64, config_.num_heads(), "ngram rows");
-  RETURN_IF_ERROR(scratch.status());
-  const auto rows = gpu::typed<std::int64_t>(ids);
-  RETURN_IF_ERROR(context.ops.ngram_rows(context.stream, context.batch,
-                                         {rows, context.ids, hash_.multipliers, hash_.sizes, hash_.offsets,
-                                          config_.ngram_size, config_.heads_per_ngram, config_.eos}));
-  context.show(layer_, "ngram_rows", ids);
-  return context.ops.gather_table(context.stream, {embedding, weights_.table, rows});
 }
 
 gpu::Status Ple::norm(StepContext& context, Matrix y, ConstMatrix x, gpu::ConstVector w) const {

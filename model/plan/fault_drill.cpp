@@ -41,7 +41,8 @@ constexpr std::array<Kind, 12> kKinds = {{
     {"actor_death", FaultKind::actor_death, kRole | kRequest, kRole, true,
      "an actor dies: the process with it, or its request"},
     {"verify_error", FaultKind::verify_error, kRequest, kNone, false, "a verify step is refused"},
-    {"row_read_error", FaultKind::row_read_error, kRequest, kNone, false, "a row cannot be read"},
+    {"row_read_error", FaultKind::row_read_error, kRequest, kNone, true,
+     "an n-gram row cannot be read from its file: as step_error"},
     {"snapshot_fail", FaultKind::snapshot_fail, kRequest, kNone, false, "a snapshot cannot be taken"},
 }};
 

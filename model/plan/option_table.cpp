@@ -177,6 +177,14 @@ std::vector<Option> make_table() {
        whole(0, kMaxInt, [](O& o, auto v) { o.plan.ple_max_tokens = narrow(v); })},
       {"ple-cache-slots", "", Kind::value, "Capacity", "N", "derived", "override: PLE row cache of a layer",
        whole(0, std::int64_t{1} << 40, [](O& o, auto v) { o.plan.ple_cache_slots = v; })},
+      {"ple-resident", "", Kind::value, "Capacity", "auto|always|never", "auto",
+       "n-gram tables on the device, or row by row from their files; auto: as fits",
+       one_of({"auto", "always", "never"},
+              [](O& o, auto v) {
+                o.plan.ple_resident = v == "auto"     ? PleResident::automatic
+                                      : v == "always" ? PleResident::always
+                                                      : PleResident::never;
+              })},
       {"qsa-max-tokens", "", Kind::value, "Capacity", "TOKENS", "derived",
        "override: sparse-attention index of a sequence",
        whole(0, kMaxInt, [](O& o, auto v) { o.plan.qsa_max_tokens = narrow(v); })},

@@ -5,6 +5,7 @@
 #include "gpu/units.h"
 #include "model/checkpoint/weight_map.h"
 #include "model/plan/byte_text.h"
+#include "model/plan/ple_placement.h"
 
 namespace model {
 namespace {
@@ -15,15 +16,17 @@ std::string str(std::int64_t n) { return std::to_string(n); }
 
 /// Bytes that neither weights nor scratch nor state take.
 std::int64_t bytes_left(const ServePlan& plan) {
-  return std::max<std::int64_t>(
-      0, plan.memory_ceiling.n - plan.weight_bytes.n - plan.state_bytes.n - plan.arena_bytes.n);
+  return std::max<std::int64_t>(0, plan.memory_ceiling.n - plan.weight_bytes.n - plan.state_bytes.n -
+                                       plan.arena_bytes.n - plan.ple_store_on_device.n);
 }
 
 std::string room_text(const ServePlan& plan) {
   return byte_text(gpu::Bytes{bytes_left(plan)}) + " are left of " + byte_text(plan.memory_ceiling) +
-         " after weights (" + byte_text(plan.weight_bytes) + "), a step's scratch (" +
-         byte_text(plan.arena_bytes) + ") and the state of " + str(plan.num_state_slots) + " sequences (" +
-         byte_text(plan.state_bytes) + ")";
+         " after weights (" + byte_text(plan.weight_bytes) + "), " +
+         (plan.ple_store_on_device.n == 0 ? ""
+                                          : "n-gram rows (" + byte_text(plan.ple_store_on_device) + "), ") +
+         "a step's scratch (" + byte_text(plan.arena_bytes) + ") and the state of " +
+         str(plan.num_state_slots) + " sequences (" + byte_text(plan.state_bytes) + ")";
 }
 
 /// Pages that the operator chose.
@@ -87,6 +90,10 @@ void derive_memory(const ModelConfig& config, const PlanOptions& options, const 
   plan.snapshot_bytes = snapshot_bytes(config, plan);
 
   const std::int64_t page = page_bytes(config, plan).n;
+  place_tables(config, options, facts.backend,
+               plan.memory_ceiling.n - plan.weight_bytes.n - plan.state_bytes.n - plan.arena_bytes.n -
+                   page * plan.pages_per_sequence,
+               plan, violations);
   std::int64_t pages = options.kv_cache_tokens
                            ? chosen_pages(*options.kv_cache_tokens, page, plan, violations)
                            : fitting_pages(page, plan, violations);

@@ -1,5 +1,6 @@
 #include "model/plan/byte_text.h"
 #include "model/plan/serve_plan.h"
+#include "model/text/json_escape.h"
 
 namespace model {
 namespace {
@@ -39,16 +40,26 @@ std::string of_a_step(const ServePlan& plan) {
   return line;
 }
 
+std::string of_ngram_rows(const ServePlan& plan) {
+  const std::string line = "  PLE row cache: " + str(plan.ple_cache_slots) + " slots a layer";
+  if (plan.ple_tables == PleTables::resident)
+    return line + " (resident); n-gram tables are resident: " + plan.ple_tables_why;
+  return line + ", " + byte_text(plan.ple_store_bytes) +
+         " of host memory; n-gram tables stay in their files: " + plan.ple_tables_why;
+}
+
 std::string memory(const ServePlan& plan) {
-  const gpu::Bytes taken =
-      plan.weight_bytes + plan.arena_bytes + plan.state_bytes + plan.kv_bytes + plan.snapshot_pool_bytes;
+  const gpu::Bytes taken = plan.weight_bytes + plan.ple_store_on_device + plan.arena_bytes +
+                           plan.state_bytes + plan.kv_bytes + plan.snapshot_pool_bytes;
   const gpu::Bytes page = plan.num_pages == 0 ? gpu::Bytes{} : gpu::Bytes{plan.kv_bytes.n / plan.num_pages};
   const gpu::Bytes state =
       plan.num_state_slots == 0 ? gpu::Bytes{} : gpu::Bytes{plan.state_bytes.n / plan.num_state_slots};
-  std::string line = "  memory: weights " + byte_text(plan.weight_bytes) + ", scratch " +
-                     byte_text(plan.arena_bytes) + ", " +
-                     product(plan.num_state_slots, "states", state, plan.state_bytes) + ", " +
-                     product(plan.num_pages, "pages", page, plan.kv_bytes);
+  std::string line =
+      "  memory: weights " + byte_text(plan.weight_bytes) + ", scratch " + byte_text(plan.arena_bytes) +
+      ", " +
+      (plan.ple_store_on_device.n == 0 ? "" : "n-gram rows " + byte_text(plan.ple_store_on_device) + ", ") +
+      product(plan.num_state_slots, "states", state, plan.state_bytes) + ", " +
+      product(plan.num_pages, "pages", page, plan.kv_bytes);
   if (plan.num_snapshots > 0)
     line += ", " + product(plan.num_snapshots, "snapshots", plan.snapshot_bytes, plan.snapshot_pool_bytes);
   return line + "; in all " + byte_text(taken) + " of the " + byte_text(plan.memory_ceiling) +
@@ -64,8 +75,7 @@ std::vector<std::string> describe(const ServePlan& plan) {
     lines.push_back("  sparse attention: index of " + str(plan.qsa_tokens) +
                     " tokens a sequence, every position up to " + str(plan.sparse_selection_bound) +
                     " is taken");
-  if (plan.ple_cache_slots > 0)
-    lines.push_back("  PLE row cache: " + str(plan.ple_cache_slots) + " slots a layer (resident)");
+  if (plan.ple_tables != PleTables::none) lines.push_back(of_ngram_rows(plan));
   lines.push_back(memory(plan));
   for (const std::string& note : plan.notes) lines.push_back("  note: " + note);
   return lines;
@@ -95,6 +105,13 @@ std::string to_json(const ServePlan& plan) {
   add("qsa_ring_rows", plan.qsa_ring_rows);
   add("ple_tokens", plan.ple_tokens);
   add("ple_cache_slots", plan.ple_cache_slots);
+  if (plan.ple_tables != PleTables::none) {
+    const bool resident = plan.ple_tables == PleTables::resident;
+    json +=
+        std::string(", \"ple_tables\": \"") + (resident ? "resident" : "stored") + "\", \"ple_tables_why\": ";
+    text::append_json_string(json, plan.ple_tables_why);
+    add("ple_store_bytes", plan.ple_store_bytes.n);
+  }
   add("snapshot_slots", plan.snapshot_slots);
   add("num_snapshots", plan.num_snapshots);
   add("sequence_kv_bytes", plan.sequence.kv.n);

@@ -19,6 +19,20 @@ gpu::DType activation_type(DTypeOption option, gpu::Backend backend);
 /// multiplies every type that files have.
 std::optional<gpu::DType> weight_matrix_type(DTypeOption option, gpu::Backend backend);
 
+/// --ple-resident: n-gram tables on the device, or in their files with a cache of rows. automatic: on the
+/// device where they fit.
+enum class PleResident : std::uint8_t { automatic, always, never };
+/// What became of it. none: the model has no such table.
+enum class PleTables : std::uint8_t { none, resident, stored };
+
+/// What a plan needs to know of the n-gram tables of a model.
+struct PleTableFacts {
+  gpu::Bytes device_bytes;   ///< on the device, all of them
+  gpu::Bytes file_bytes;     ///< in the files
+  gpu::Bytes row_bytes;      ///< a row in the files
+  std::string not_readable;  ///< why rows cannot be read one by one; "": they can
+};
+
 /// What flags and config files may ask for; memory is the limit long before. Kernels put segments, and tiles
 /// of one segment's rows, into launch grid directions that end at 65535.
 namespace plan_limits {
@@ -38,8 +52,11 @@ struct PlanOptions {
   std::optional<std::int32_t> ple_max_tokens;  ///< these three override what is derived, not below its floor
   std::optional<std::int64_t> ple_cache_slots;
   std::optional<std::int32_t> qsa_max_tokens;
+  PleResident ple_resident = PleResident::automatic;
   double gpu_memory_utilization = 0.85;
-  std::optional<gpu::Bytes> weight_bytes;  ///< on the device; default: from the config, files' types as bf16
+  std::optional<PleTableFacts> ple_table;  ///< default: from the config, without files
+  std::optional<gpu::Bytes> weight_bytes;  ///< on the device, resident tables included; default: from the
+                                           ///< config, files' types as bf16
   std::int32_t num_drafts = 0;             ///< 0: speculation off
   bool rolls_back = false;                 ///< something captures snapshots: --content-loop-watchdog
   std::int32_t snapshot_slots = 4;         ///< of a sequence: its ring of rollback points
@@ -69,10 +86,15 @@ struct ServePlan {
   std::int32_t qsa_ring_rows = 0;
   std::int32_t ple_tokens = 0;       ///< PLE scratch
   std::int64_t ple_cache_slots = 0;  ///< next_pow2(mb * ngram_heads); unused while the table is resident
-  std::int32_t snapshot_slots = 0;   ///< of a sequence; less than asked for where memory is short
-  std::int32_t num_snapshots = 0;    ///< in the pool; 0 while nothing captures any
-  SequenceBytes sequence;            ///< of one sequence of max_seq_len tokens
-  gpu::Bytes snapshot_bytes;         ///< of one snapshot
+  PleTables ple_tables = PleTables::none;
+  std::string ple_tables_why;  ///< for the operator
+  gpu::Bytes ple_store_bytes;  ///< host memory of stored tables: row caches, ids; 0 where resident
+  gpu::Bytes
+      ple_store_on_device;  ///< of that, what is the device's memory too: all on the CPU, none beside a GPU
+  std::int32_t snapshot_slots = 0;  ///< of a sequence; less than asked for where memory is short
+  std::int32_t num_snapshots = 0;   ///< in the pool; 0 while nothing captures any
+  SequenceBytes sequence;           ///< of one sequence of max_seq_len tokens
+  gpu::Bytes snapshot_bytes;        ///< of one snapshot
   gpu::Bytes kv_bytes, state_bytes, snapshot_pool_bytes;
   gpu::Bytes arena_bytes;        ///< scratch of a step, shared by all layers …
   gpu::Bytes ple_scratch_bytes;  ///< … of which a PLE layer takes this while it runs

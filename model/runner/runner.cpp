@@ -7,6 +7,7 @@
 
 #include "model/layers/decoder.h"
 #include "model/layers/slot_state.h"
+#include "model/ple_store/ple_store.h"
 #include "model/runner/device_constants.h"
 #include "model/runner/model_memory.h"
 #include "model/runner/state_reader.h"
@@ -21,7 +22,8 @@ class ModelRunner final : public Runner {
  public:
   ModelRunner(std::shared_ptr<gpu::Device> device, std::unique_ptr<gpu::Stream> stream,
               std::unique_ptr<kernels::Ops> ops, ModelConfig config, ModelWeights weights,
-              const ServePlan& plan, ModelMemory memory, DeviceConstants constants)
+              const ServePlan& plan, ModelMemory memory, DeviceConstants constants,
+              std::unique_ptr<PleStore> row_store)
       : device_(std::move(device)),
         stream_(std::move(stream)),
         ops_(std::move(ops)),
@@ -30,6 +32,7 @@ class ModelRunner final : public Runner {
         weights_(std::move(weights)),
         memory_(std::move(memory)),
         constants_(std::move(constants)),
+        row_store_(std::move(row_store)),
         decoder_(config_, weights_, memory_.layers, constants_.rope),
         batch_(step_limits(plan)),
         slots_(static_cast<std::size_t>(plan.num_state_slots)) {
@@ -45,6 +48,11 @@ class ModelRunner final : public Runner {
                            slot, fed);
   }
   gpu::Bytes arena_high_water() const override { return memory_.step.high_water(); }
+  bool inject_row_read_error(std::optional<SequenceId> sequence) override {
+    if (row_store_) row_store_->fail_next_read(sequence);
+    return row_store_ != nullptr;
+  }
+  std::string row_store_note() const override { return row_store_ ? row_store_->description() : ""; }
 
  private:
   gpu::Status run(const StepPlan& plan);
@@ -55,6 +63,8 @@ class ModelRunner final : public Runner {
   gpu::Status poison(const gpu::Matrix& logits);
   void commit(StepResult& result);
   void fail(const StepPlan& plan, const StepError& error, StepResult& result);
+  void end_rows(StepStats& stats);
+  std::optional<std::string> problem_of(std::size_t accepted, std::int32_t first_row) const;
   FeedDone read_sampled(const Feed& feed, std::int32_t first_row) const;
   FatalError lose(std::string what) {
     lost_ = std::move(what);
@@ -71,6 +81,7 @@ class ModelRunner final : public Runner {
   ModelWeights weights_;
   ModelMemory memory_;
   DeviceConstants constants_;
+  std::unique_ptr<PleStore> row_store_;  ///< null: n-gram tables are resident, or there are none
   Decoder decoder_;
   StepBatch batch_;
   std::vector<SlotRecord> slots_;
@@ -92,11 +103,15 @@ Result<StepResult, FatalError> ModelRunner::step(const StepPlan& plan) {
   if (drill_ != nullptr) drill_->begin_step(plan);
   begin(plan.resets);
   accept(plan, result);
+  if (row_store_ && drill_ != nullptr)
+    drill_->before_reads([&](std::optional<SequenceId> whose) { row_store_->fail_next_read(whose); });
+  // Reads begin first, so that they are under way while the layers before the first table run.
+  gpu::Status ran = row_store_ ? row_store_->begin(accepted_) : gpu::Status(gpu::Done{});
   batch_.build(accepted_, slots_);
   result.stats.prefill_rows = batch_.totals().prefill_rows;
   result.stats.decode_rows = batch_.totals().decode_rows;
-
-  gpu::Status ran = run(plan);
+  if (ran.ok()) ran = run(plan);
+  end_rows(result.stats);
   if (!ran.ok() && ran.error().kind == gpu::DeviceError::Kind::refused) {
     // What was enqueued before the refusal drains before anybody touches the device again.
     if (gpu::Status drained = stream_->synchronize();
@@ -237,20 +252,37 @@ void ModelRunner::commit(StepResult& result) {
     slot.pages.insert(slot.pages.end(), feed.new_pages.begin(), feed.new_pages.end());
     auto& outcome = result.outcomes[accepted_index_[i]];
     const std::int32_t first_row = batch_.first_logits_row(i);
-    bool finite = true;
-    for (std::int32_t r = 0; r < feed.logits.count; ++r)
-      finite = finite && sampled_[static_cast<std::size_t>(first_row + r)].finite != 0;
-    if (finite) {
-      outcome.done = read_sampled(feed, first_row);
-    } else {
+    if (auto problem = problem_of(i, first_row)) {
       slot.status = SlotRecord::Status::broken;
       const bool of_somebody = result.number != kStartupStep && result.number != kIdleCanaryStep;
       outcome.done = StepError{(of_somebody ? "step " + std::to_string(result.number) + ", sequence " +
                                                   std::to_string(feed.id) + ": "
                                             : std::string()) +
-                               "logits are not finite"};
+                               *problem};
+    } else {
+      outcome.done = read_sampled(feed, first_row);
     }
   }
+}
+
+void ModelRunner::end_rows(StepStats& stats) {
+  if (!row_store_) return;
+  row_store_->finish();
+  const RowCounts counts = row_store_->counts();
+  stats.ple_hits = counts.hits;
+  stats.ple_misses = counts.misses;
+  stats.ple_waited = counts.waited;
+  stats.ple_pinned = counts.pinned;
+}
+
+/// What happened to one feed of a step that ran: its slot has been written with what must not be believed.
+std::optional<std::string> ModelRunner::problem_of(std::size_t accepted, std::int32_t first_row) const {
+  if (row_store_) {
+    if (auto unread = row_store_->failure_of(accepted)) return unread;
+  }
+  for (std::int32_t r = 0; r < accepted_[accepted]->logits.count; ++r)
+    if (sampled_[static_cast<std::size_t>(first_row + r)].finite == 0) return "logits are not finite";
+  return std::nullopt;
 }
 
 FeedDone ModelRunner::read_sampled(const Feed& feed, std::int32_t first_row) const {
@@ -282,9 +314,17 @@ Result<std::unique_ptr<Runner>, LoadError> Runner::create(std::shared_ptr<gpu::D
   if (auto zeroed = clear_penalty_counts(*stream, *memory); !zeroed.ok()) return load_error(zeroed.error());
   auto constants = upload_constants(*device, *stream, config, weights, memory->layers);
   if (!constants.ok()) return load_error(constants.error());
-  return std::unique_ptr<Runner>(new ModelRunner(std::move(device), std::move(stream), std::move(ops),
-                                                 std::move(config), std::move(weights), plan,
-                                                 *std::move(memory), *std::move(constants)));
+  std::unique_ptr<PleStore> row_store;
+  if (plan.ple_tables == PleTables::stored) {
+    auto opened = PleStore::open(config, weights, plan);
+    if (!opened.ok()) return std::move(opened).error();
+    row_store = *std::move(opened);
+    for (std::size_t i = 0; i < memory->layers.size(); ++i)
+      memory->layers[i].ple.stored_rows = row_store->rows_of(static_cast<LayerIndex>(i));
+  }
+  return std::unique_ptr<Runner>(new ModelRunner(
+      std::move(device), std::move(stream), std::move(ops), std::move(config), std::move(weights), plan,
+      *std::move(memory), *std::move(constants), std::move(row_store)));
 }
 
 }  // namespace model

@@ -40,6 +40,13 @@ class Runner : public StepExecutor {
   /// Faults that steps meet on purpose; null: none. Outlives the runner.
   virtual void set_drill(StepDrill* drill) = 0;
 
+  /// Drill: in the next step that feeds this sequence (none: in the next that feeds any), a row of its n-gram
+  /// tables cannot be read. False: the tables are resident, so nothing is read.
+  virtual bool inject_row_read_error(std::optional<SequenceId> sequence) = 0;
+
+  /// How rows of stored n-gram tables are read, for the log; "" where they are resident.
+  virtual std::string row_store_note() const = 0;
+
   /// The most that any step has taken of the arena. Equals the plan's arena_bytes once a step has sampled:
   /// steps take at capacity.
   virtual gpu::Bytes arena_high_water() const = 0;

@@ -46,15 +46,17 @@ gpu::Status suffer(const FaultOrder& order, gpu::Stream& stream, kernels::Ops* o
       never_return();
     case FaultKind::nan:             // of the logits
     case FaultKind::actor_death:     // of the actors' shells
+    case FaultKind::row_read_error:  // of the row store
     case FaultKind::verify_error:    // refused by parse_fault_orders
-    case FaultKind::row_read_error:  // as well
-    case FaultKind::snapshot_fail:
+    case FaultKind::snapshot_fail:   // as well
       break;
   }
   return gpu::Done{};
 }
 
-bool is_of_a_step(FaultKind kind) { return kind != FaultKind::nan && kind != FaultKind::actor_death; }
+bool is_of_a_step(FaultKind kind) {
+  return kind != FaultKind::nan && kind != FaultKind::actor_death && kind != FaultKind::row_read_error;
+}
 
 }  // namespace
 
@@ -89,6 +91,14 @@ std::optional<StepError> StepDrill::refusal(const Feed& feed) {
     return StepError{"injected fault: choice " + std::to_string(feed.id) + " is refused"};
   }
   return std::nullopt;
+}
+
+void StepDrill::before_reads(const std::function<void(std::optional<SequenceId>)>& fail_next) {
+  for (Pending& pending : pending_) {
+    if (pending.order.kind != FaultKind::row_read_error || !is_due(pending)) continue;
+    pending.life = Life::over;
+    fail_next(pending.order.request);
+  }
 }
 
 gpu::Status StepDrill::before_step(gpu::Stream& stream, kernels::Ops& ops) {

@@ -97,6 +97,9 @@ struct StepStats {
   std::int32_t prefill_rows = 0;
   std::int32_t decode_rows = 0;
   std::vector<kernels::GemmFallbacks> fallbacks;  ///< products of this step that took a slower path
+  std::uint64_t ple_hits = 0, ple_misses = 0;  ///< n-gram rows of stored tables: in the cache, and read
+  double ple_waited = 0.0;                     ///< seconds that layers waited for such reads
+  std::int64_t ple_pinned = 0;                 ///< cache slots that the step pinned
 };
 struct StepResult {
   StepNumber number = 0;

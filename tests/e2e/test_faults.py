@@ -19,7 +19,7 @@ def test_a_drill_is_warned_of(start):
     assert "warning: fault injection is on: ATLAS_TEST_FAULT=step_error@step=99" in drill(start, "step_error@step=99").output
 
 
-@pytest.mark.parametrize("orders,part", [("stikcy", "did you mean sticky?"), ("row_read_error@step=3", "does not inject it"), ("sticky@ms=3", "ms does not apply to sticky"), ("sticky@step=0", "step has to be")])
+@pytest.mark.parametrize("orders,part", [("stikcy", "did you mean sticky?"), ("snapshot_fail@step=3", "does not inject it"), ("row_read_error", "no n-gram table is read from files ("), ("sticky@ms=3", "ms does not apply to sticky"), ("sticky@step=0", "step has to be")])
 def test_a_drill_that_cannot_be_done_is_a_startup_error(orders, part):
     run = subprocess.run([BINARY, "serve", str(MINI), "--port=0"], capture_output=True, text=True, timeout=60, env={"ATLAS_TEST_FAULT": orders})
     assert run.returncode == 1 and part in run.stderr and orders in run.stderr and "listening" not in run.stdout

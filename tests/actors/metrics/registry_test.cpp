@@ -24,6 +24,9 @@ TEST(Metrics, EverySeriesExistsFromTheStart) {
            R"(atlas_step_overhead_seconds_count{model_name="m"} 0)",
            R"(atlas_health_state{model_name="m"} 0)",
            R"(atlas_faults_total{kind="step_error",model_name="m"} 0)",
+           R"(atlas_ple_rows_total{model_name="m",result="hit"} 0)",
+           R"(atlas_ple_rows_total{model_name="m",result="miss"} 0)",
+           R"(atlas_ple_pinned{model_name="m"} 0)",
            R"(# TYPE vllm:num_requests_running gauge)",
        }) {
     EXPECT_TRUE(has(text, line)) << line << "\n" << text;
@@ -49,11 +52,14 @@ TEST(Metrics, CountWhatHappened) {
   metrics.observe_inter_token(0.2, 2);
   metrics.observe_step({0.01, 5, 0, {}});
   metrics.observe_step({0.01, 5, 1, {}});
-  metrics.observe_step({0.01, 0, 1, {{"24x40_bf16", 3}}});
+  metrics.observe_step({0.01, 0, 1, {{"24x40_bf16", 3}}, 30, 2, 0.0, 31});
   const auto text = metrics.text();
   EXPECT_TRUE(has(text, R"(vllm:num_requests_running{model_name="m"} 3)"));
   EXPECT_TRUE(has(text, R"(vllm:kv_cache_usage_perc{model_name="m"} 0.5)"));
   EXPECT_TRUE(has(text, R"(vllm:request_success_total{finished_reason="abort",model_name="m"} 1)"));
+  EXPECT_TRUE(has(text, R"(atlas_ple_rows_total{model_name="m",result="hit"} 30)"));
+  EXPECT_TRUE(has(text, R"(atlas_ple_rows_total{model_name="m",result="miss"} 2)"));
+  EXPECT_TRUE(has(text, R"(atlas_ple_pinned{model_name="m"} 31)"));
   EXPECT_TRUE(has(text, R"(vllm:inter_token_latency_seconds_count{model_name="m"} 2)"));
   EXPECT_TRUE(has(text, R"(atlas_step_seconds_count{kind="prefill",model_name="m"} 1)"));
   EXPECT_TRUE(has(text, R"(atlas_step_seconds_count{kind="mixed",model_name="m"} 1)"));

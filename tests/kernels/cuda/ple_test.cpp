@@ -1,5 +1,6 @@
 #include "kernels/ple.h"
 
+#include "kernels/ngram_hash.h"
 #include "tests/kernels/cuda/twin.h"
 
 namespace kernels::testing {
@@ -89,6 +90,14 @@ TEST(CudaNgramRows, AreTheCpusRowsForAnyOrderAndAnyEos) {
                     device ? ids_on_device.view<std::int32_t>() : ids.view<std::int32_t>()));
     });
     EXPECT_EQ(got.download(), expected) << "order " << ngram_size;
+    // What the host reads ahead of the device.
+    std::vector<std::int64_t> ahead(expected.size());
+    const NgramConstants constants{
+        hash.multipliers.data(), hash.sizes.data(), hash.offsets.data(), ngram_size, heads, kEos};
+    for (std::int64_t r = 0; r < num_rows; ++r)
+      ngram_rows_at(constants, ids.view<std::int32_t>().row(Rows{rows.batch().row_slot.base[r]}),
+                    rows.batch().row_position.base[r], ahead.data() + r * num_heads);
+    EXPECT_EQ(got.download(), ahead) << "order " << ngram_size;
   }
 }
 

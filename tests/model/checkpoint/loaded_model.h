@@ -24,7 +24,8 @@ struct Loaded {
 };
 
 inline std::unique_ptr<Loaded> load(const fs::path& path, LoadFormat format = LoadFormat::automatic,
-                                    std::optional<gpu::DType> matrices = std::nullopt) {
+                                    std::optional<gpu::DType> matrices = std::nullopt,
+                                    PleTables tables = PleTables::resident) {
   auto loaded = std::make_unique<Loaded>();
   auto folder = open_model_folder(path);
   if (!folder.ok()) {
@@ -34,7 +35,8 @@ inline std::unique_ptr<Loaded> load(const fs::path& path, LoadFormat format = Lo
   loaded->folder = std::move(folder).value();
   const LoadProgress progress{[&](double fraction) { loaded->fractions.push_back(fraction); },
                               [&](std::string_view line) { loaded->notices.emplace_back(line); }};
-  auto weights = load_weights(loaded->folder, format, *loaded->device, *loaded->stream, progress, matrices);
+  auto weights =
+      load_weights(loaded->folder, format, *loaded->device, *loaded->stream, progress, matrices, tables);
   if (weights.ok()) {
     loaded->weights = std::move(weights).value();
   } else {

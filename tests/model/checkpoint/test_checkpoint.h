@@ -57,7 +57,7 @@ struct TestTensor {
   std::string data;  ///< "" stands for zeros
 
   std::int64_t bytes() const {
-    std::int64_t size = dtype == "I64" ? 8 : dtype == "F32" ? 4 : 2;
+    std::int64_t size = dtype == "I64" ? 8 : dtype == "F32" ? 4 : dtype == "F8_E4M3" ? 1 : 2;
     for (std::int64_t dimension : shape) size *= dimension;
     return size;
   }

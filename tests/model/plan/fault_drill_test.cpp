@@ -108,7 +108,7 @@ TEST(FaultOrders, AreNotSaidTwice) {
 
 /// Every kind of the grammar is known by name: none is taken for a typing error, with its qualifiers.
 TEST(FaultOrders, KindsOfOtherBuildsAreRefusedByName) {
-  for (const std::string kind : {"verify_error", "row_read_error", "snapshot_fail"}) {
+  for (const std::string kind : {"verify_error", "snapshot_fail"}) {
     for (const std::string rest : {"", "@step=2", "@request=3"}) {
       EXPECT_THAT(problems_of(kind + rest),
                   ElementsAre(HasSubstr("this build does not inject it, only sticky")))

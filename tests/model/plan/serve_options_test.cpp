@@ -143,6 +143,8 @@ TEST(ServeOptions, AreReadByTheLineOfTheirTable) {
       {"--default-chat-template-kwargs=[]", false},
       {"--drain-timeout=1e9", false},
       {"--enable-prefix-caching=off", true},
+      {"--ple-resident=never", true},
+      {"--ple-resident=sometimes", false},
   };
   for (const auto& [flag, good] : cases) EXPECT_EQ(parse({"serve", flag}).ok(), good) << flag;
 }
@@ -212,7 +214,7 @@ TEST(ServeOptions, ReadTheFaultDrillAndWarnThatItIsOn) {
 }
 
 TEST(ServeOptions, RefuseADrillThatCannotBeDoneBesideEverythingElse) {
-  const auto parsed = parse({"serve", "--port=x"}, {{"ATLAS_TEST_FAULT", "row_read_error,sticky@step=x"}});
+  const auto parsed = parse({"serve", "--port=x"}, {{"ATLAS_TEST_FAULT", "snapshot_fail,sticky@step=x"}});
   ASSERT_FALSE(parsed.ok());
   EXPECT_EQ(parsed.error().exit_code, 1);
   EXPECT_EQ(parsed.error().problems.size(), 3U);

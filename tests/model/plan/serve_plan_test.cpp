@@ -12,6 +12,7 @@ namespace model {
 namespace {
 
 using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -205,6 +206,78 @@ TEST(ServePlan, KvCacheTokensArePagesOfTheOperatorsChoice) {
               ElementsAre(AllOf(HasSubstr("--kv-cache-tokens"), HasSubstr("fit"))));
 }
 
+/// Options with a table of that many bytes among the weights, in files of bf16.
+PlanOptions with_table(std::int64_t table_bytes, PleResident resident) {
+  PlanOptions given = options(512, 8);
+  given.gpu_memory_utilization = 1.0;
+  given.ple_resident = resident;
+  given.weight_bytes = gpu::Bytes{kGib / 64 + table_bytes};
+  given.ple_table = PleTableFacts{gpu::Bytes{table_bytes}, gpu::Bytes{table_bytes}, gpu::Bytes{16}, ""};
+  return given;
+}
+
+TEST(ServePlan, TablesAreResidentAsLongAsOneSequenceFitsBesideThem) {
+  const auto given = with_table(kGib, PleResident::automatic);
+  const ServePlan roomy = plan(mini(), given, device(gpu::Backend::cuda));
+  EXPECT_EQ(roomy.ple_tables, PleTables::resident);
+  EXPECT_EQ(roomy.ple_tables_why, "1.00 GiB fit beside weights, scratch and one sequence");
+  EXPECT_EQ(roomy.ple_store_bytes.n, 0);
+  const std::int64_t page = roomy.kv_bytes.n / roomy.num_pages;
+  const std::int64_t needed = given.weight_bytes->n + roomy.state_bytes.n + roomy.arena_bytes.n +
+                              std::int64_t{roomy.pages_per_sequence} * page;
+  EXPECT_EQ(plan(mini(), given, device(gpu::Backend::cuda, needed)).ple_tables, PleTables::resident);
+  const ServePlan tight = plan(mini(), given, device(gpu::Backend::cuda, needed - (1 << 20)));
+  EXPECT_EQ(tight.ple_tables, PleTables::stored);
+  EXPECT_EQ(tight.ple_tables_why, "1.00 GiB are 1.0 MiB too many beside weights, scratch and one sequence");
+  EXPECT_GT(tight.num_pages, tight.pages_per_sequence);  // the table's bytes are free for pages
+  // Asked for, they are resident or nothing is served.
+  const auto asked = with_table(kGib, PleResident::always);
+  EXPECT_EQ(plan(mini(), asked, device(gpu::Backend::cuda, needed)).ple_tables_why, "--ple-resident always");
+  EXPECT_FALSE(derive_serve_plan(mini(), asked, device(gpu::Backend::cuda, needed - (1 << 20))).ok());
+}
+
+TEST(ServePlan, StoredTablesCostTheHostTheirCache) {
+  for (const gpu::Backend backend : {gpu::Backend::cpu, gpu::Backend::cuda}) {
+    const PlanOptions given = with_table(kGib, PleResident::never);
+    const ServePlan stored = plan(mini(), given, device(backend));
+    EXPECT_EQ(stored.ple_tables, PleTables::stored);
+    EXPECT_EQ(stored.ple_tables_why, "--ple-resident never");
+    EXPECT_GT(stored.ple_store_bytes.n, stored.ple_cache_slots * given.ple_table->row_bytes.n);
+    const std::vector<std::string> lines = describe(stored);
+    EXPECT_THAT(lines, Contains(AllOf(HasSubstr("PLE row cache: 16384 slots a layer, "),
+                                      HasSubstr("n-gram tables stay in their files: --ple-resident never"))));
+    EXPECT_THAT(lines, Contains(AllOf(HasSubstr("memory: weights 16.0 MiB"), backend == gpu::Backend::cpu
+                                                                                 ? HasSubstr(", n-gram rows ")
+                                                                                 : HasSubstr(", scratch "))));
+    // What is left for pages differs by the table, and by the store where both are in one memory.
+    const std::int64_t store = backend == gpu::Backend::cpu ? stored.ple_store_bytes.n : 0;
+    const std::int64_t page = stored.kv_bytes.n / stored.num_pages;
+    const std::int64_t least = stored.state_bytes.n + stored.arena_bytes.n + kGib / 64 + store +
+                               std::int64_t{stored.pages_per_sequence} * page;
+    EXPECT_EQ(plan(mini(), given, device(backend, least)).num_pages, stored.pages_per_sequence);
+    EXPECT_FALSE(derive_serve_plan(mini(), given, device(backend, least - 1)).ok());
+  }
+}
+
+TEST(ServePlan, TablesWhoseRowsCannotBeReadStayResidentOrAreRefused) {
+  auto given = with_table(kGib, PleResident::never);
+  given.ple_table->not_readable = "x.gguf holds t as q8_0";
+  EXPECT_THAT(derive_serve_plan(mini(), given, device(gpu::Backend::cpu)).error().problems,
+              ElementsAre("--ple-resident never: x.gguf holds t as q8_0; auto or always is needed"));
+  given.ple_resident = PleResident::automatic;
+  EXPECT_FALSE(derive_serve_plan(mini(), given, device(gpu::Backend::cpu, kGib)).ok());
+  EXPECT_EQ(plan(mini(), given, device(gpu::Backend::cpu)).ple_tables, PleTables::resident);
+  given = with_table(kGib, PleResident::never);
+  given.ple_cache_slots = std::int64_t{1} << 31;
+  EXPECT_THAT(derive_serve_plan(mini(), given, device(gpu::Backend::cuda)).error().problems,
+              ElementsAre(AllOf(HasSubstr("--ple-cache-slots is 2147483648"),
+                                HasSubstr("1 to 2147483647 are possible"))));
+  // Of a model without tables nothing is asked.
+  PlanOptions never = options(512, 8);
+  never.ple_resident = PleResident::never;
+  EXPECT_EQ(plan(tiny_llama(), never, device(gpu::Backend::cpu)).ple_tables, PleTables::none);
+}
+
 struct Impossible {
   const char* says;
   const char* needed;
@@ -327,12 +400,16 @@ TEST(ServePlan, IsPrintedUnderItsFieldNames) {
   EXPECT_EQ(json["kv_bytes"], derived.kv_bytes.n);
   EXPECT_EQ(json["prompt_logits_rows"], 64);
   EXPECT_EQ(json["activation"], "f32");
+  EXPECT_EQ(json["ple_tables"], "resident");
+  EXPECT_EQ(json["ple_store_bytes"], 0);
+  const auto plain = nlohmann::json::parse(to_json(plan(tiny_llama(), {}, device(gpu::Backend::cpu))));
+  EXPECT_EQ(plain.count("ple_tables"), 0U);
   EXPECT_EQ(json["arena_bytes"], derived.arena_bytes.n);
   EXPECT_EQ(json["ple_scratch_bytes"], derived.ple_scratch_bytes.n);
   EXPECT_EQ(json["sequence_gdn_bytes"], derived.sequence.gdn.n);
   EXPECT_EQ(json["snapshot_bytes"], derived.snapshot_bytes.n);
   EXPECT_EQ(json["memory_total_bytes"], 64 * kGib);
-  EXPECT_EQ(json.size(), 36U);
+  EXPECT_EQ(json.size(), 39U);
 }
 
 }  // namespace

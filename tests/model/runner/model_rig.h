@@ -108,6 +108,8 @@ struct RigOptions {
   LoadFormat format = LoadFormat::automatic;
   std::function<RigBackend()> backend;  ///< none: the host, with a stream that can be made to fail
   DTypeOption dtype = DTypeOption::automatic;
+  PleResident ple_resident = PleResident::automatic;
+  std::optional<std::int64_t> ple_cache_slots;  ///< in place of the plan's, floor or no floor
 };
 
 /// A runner over a checkpoint, and feeds for it. Pages are granted in a scattered order, so that a row in the
@@ -126,11 +128,16 @@ class ModelRig {
     plan_options.max_seq_len = options.max_seq_len;
     plan_options.max_batch_size = options.max_batch_size;
     plan_options.max_prefill_tokens = options.max_prefill_tokens;
-    auto derived = derive_serve_plan(config, plan_options, backend.device->facts());
+    plan_options.ple_resident = options.ple_resident;
+    const gpu::DeviceFacts facts = backend.device->facts();
+    plan_options.ple_table =
+        ple_table_facts(*opened, options.format, weight_matrix_type(options.dtype, facts.backend));
+    auto derived = derive_serve_plan(config, plan_options, facts);
     require(derived);
     plan = *derived;
-    auto weights =
-        load_weights(*opened, options.format, *backend.device, *runner_stream, {}, plan.weight_matrices);
+    if (options.ple_cache_slots) plan.ple_cache_slots = *options.ple_cache_slots;
+    auto weights = load_weights(*opened, options.format, *backend.device, *runner_stream, {},
+                                plan.weight_matrices, plan.ple_tables);
     require(weights);
     if (options.poisoned) backend.device = std::make_shared<PoisonedDevice>(backend.device);
     auto made = Runner::create(backend.device, std::move(backend.stream), std::move(backend.ops), config,
