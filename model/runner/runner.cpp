@@ -103,8 +103,9 @@ Result<StepResult, FatalError> ModelRunner::step(const StepPlan& plan) {
   if (drill_ != nullptr) drill_->begin_step(plan);
   begin(plan.resets);
   accept(plan, result);
-  if (row_store_ && drill_ != nullptr)
-    drill_->before_reads([&](std::optional<SequenceId> whose) { row_store_->fail_next_read(whose); });
+  if (row_store_ && drill_ != nullptr) {
+    if (const auto whose = drill_->unread_row(plan)) row_store_->fail_next_read(whose);
+  }
   // Reads begin first, so that they are under way while the layers before the first table run.
   gpu::Status ran = row_store_ ? row_store_->begin(accepted_) : gpu::Status(gpu::Done{});
   batch_.build(accepted_, slots_);

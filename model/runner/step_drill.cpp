@@ -93,12 +93,16 @@ std::optional<StepError> StepDrill::refusal(const Feed& feed) {
   return std::nullopt;
 }
 
-void StepDrill::before_reads(const std::function<void(std::optional<SequenceId>)>& fail_next) {
+std::optional<SequenceId> StepDrill::unread_row(const StepPlan& plan) {
   for (Pending& pending : pending_) {
     if (pending.order.kind != FaultKind::row_read_error || !is_due(pending)) continue;
-    pending.life = Life::over;
-    fail_next(pending.order.request);
+    for (const Feed& feed : plan.feeds) {
+      if (!concerns(pending.order, feed)) continue;
+      pending.life = Life::over;
+      return feed.id;
+    }
   }
+  return std::nullopt;
 }
 
 gpu::Status StepDrill::before_step(gpu::Stream& stream, kernels::Ops& ops) {

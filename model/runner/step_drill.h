@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -23,8 +22,8 @@ class StepDrill {
   void begin_step(const StepPlan& plan);
   /// A feed that fails, alone.
   std::optional<StepError> refusal(const Feed& feed);
-  /// Before rows of stored tables are read: whose reads fail (none: every sequence's).
-  void before_reads(const std::function<void(std::optional<SequenceId>)>& fail_next);
+  /// Before rows of stored tables are read: whose read fails in this step.
+  std::optional<SequenceId> unread_row(const StepPlan& plan);
   /// Before the step's first operation. May take its time, or never return.
   gpu::Status before_step(gpu::Stream& stream, kernels::Ops& ops);
   /// Before each (kernels::HookedOps).
