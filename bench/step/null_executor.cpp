@@ -39,8 +39,11 @@ model::Result<model::StepResult, model::FatalError> NullExecutor::step(const mod
   for (const auto& feed : plan.feeds) {
     model::FeedDone done;
     done.rows = feed.from_step_in_flight ? 1 : static_cast<std::int32_t>(feed.known.size());
-    for (std::int32_t i = 0; i < feed.logits.count; ++i)
-      done.sampled.push_back({run_.vocabulary[next_token_++ % run_.vocabulary.size()], 0.0F, {}});
+    // By position, so that the canary hears the same twice.
+    for (std::int32_t i = 0; i < feed.logits.count; ++i) {
+      const auto position = static_cast<std::size_t>(feed.first + feed.logits.first + i);
+      done.sampled.push_back({run_.vocabulary[position % run_.vocabulary.size()], 0.0F, {}});
+    }
     (feed.form == model::Form::decode ? result.stats.decode_rows : result.stats.prefill_rows) += done.rows;
     result.outcomes.push_back({feed.id, feed.plan_epoch, std::move(done)});
   }

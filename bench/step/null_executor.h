@@ -42,7 +42,6 @@ class NullExecutor final : public model::StepExecutor {
   std::function<void(Reading)> opened_;
   std::function<void(Reading)> closed_;
   std::int32_t full_steps_ = 0;
-  std::size_t next_token_ = 0;
   std::atomic<std::uint64_t> progress_{0};
 };
 
