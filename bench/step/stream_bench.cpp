@@ -108,6 +108,7 @@ std::shared_ptr<const actors::ServedModel> served_model(const Options& options) 
   auto& plan = served->plan;
   plan.max_batch_size = plan.num_state_slots = options.streams;
   plan.num_pages = options.streams * plan.pages_per_sequence;
+  served->known_answer.reset();  // the null executor has its own
   return served;
 }
 
@@ -169,7 +170,10 @@ Window serve(const Options& options, const std::shared_ptr<const actors::ServedM
         return std::unique_ptr<model::StepExecutor>(
             std::make_unique<bench::NullExecutor>(run, opened, closed));
       },
-      [&](int, const std::string&) { drained.set_value(); });
+      [&](int code, const std::string& why) {
+        if (code != 0) fail({why});
+        drained.set_value();
+      });
   http::ServiceParts parts;
   parts.served = served;
   parts.engine = &system->engine();
