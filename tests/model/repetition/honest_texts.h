@@ -106,11 +106,14 @@ inline std::string markdown_table(Random& random) {
   }
   return text;
 }
+/// At most 80 columns: like zeros, what repeats for 256 tokens is a loop by the rule, and a small vocabulary
+/// takes three tokens for one stroke.
 inline std::string separators(Random& random) {
   const std::string strokes = random.of(std::vector<std::string>{"-", "=", "*", "- ", "─", "#", "~"});
   std::string text;
   for (int i = random.between(6, 20); i > 0; --i) {
-    for (int n = random.between(20, 120); n > 0; --n) text += strokes;
+    for (int n = random.between(10, 80) / static_cast<int>(strokes == "- " ? 2 : 1); n > 0; --n)
+      text += strokes;
     text += "\n" + phrase(random, random.between(3, 12)) + "\n";
   }
   return text;
