@@ -19,6 +19,8 @@ inline constexpr char kStepOverhead[] = "atlas_step_overhead_seconds";
 inline constexpr char kHealthState[] = "atlas_health_state";
 inline constexpr char kFaults[] = "atlas_faults_total";
 inline constexpr char kGemmFallbacks[] = "atlas_gemm_fallbacks_total";
+inline constexpr char kRollbacks[] = "atlas_rollbacks_total";
+inline constexpr char kWatchdogHits[] = "atlas_watchdog_hits_total";
 inline constexpr char kBackendInfo[] = "atlas_backend_info";
 
 }  // namespace actors::metric_names

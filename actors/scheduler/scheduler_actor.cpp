@@ -88,6 +88,8 @@ SchedulerHandle::behavior_type scheduler_actor(Self self, SchedulerLimits limits
       [self](const Resume& message) { on(self, message); },
       [self](const Rollback& message) { on(self, message); },
       [self](const SetMask& message) { on(self, message); },
+      [self](const CaptureNow& message) { on(self, message); },
+      [self](const ReleasePoints& message) { on(self, message); },
       [self](const StepDone& message) {
         measure(self, message);
         on(self, message);

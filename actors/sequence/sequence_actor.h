@@ -14,6 +14,7 @@ struct SequenceSettings {
   std::shared_ptr<Outlet> outlet;  ///< where its text goes
   RequestHandle request;
   SchedulerHandle scheduler;
+  std::shared_ptr<Metrics> metrics;
 };
 struct SequenceShell {
   SequenceShell() = default;

@@ -43,6 +43,8 @@ SchedulerHandle::behavior_type scheduler_recorder(SchedulerHandle::pointer,
       [f = note("resume")](const Resume& m) { f(m); },
       [f = note("rollback")](const Rollback& m) { f(m); },
       [f = note("set_mask")](const SetMask& m) { f(m); },
+      [f = note("capture")](const CaptureNow& m) { f(m); },
+      [f = note("release points")](const ReleasePoints& m) { f(m); },
       [f = note("step_done")](const StepDone& m) { f(m); },
       [f = note("lost")](const EngineLost& m) { f(m); },
   };
@@ -198,9 +200,10 @@ TEST_F(PipelineTest, ALostDeviceIsToldToHealthAndNothingMoreRuns) {
 TEST_F(PipelineTest, ThirtyTwoTokensAheadIsTheMostAStuckSequenceActorSees) {
   auto log = std::make_shared<SchedulerLog>();
   const auto mute = actors.spawn([](SequenceHandle::pointer) -> SequenceHandle::behavior_type {
-    return {[](const Accepted&) {},   [](const Refused&) {},     [](const TokensReady&) {},
-            [](const StepFailed&) {}, [](const Declined&) {},    [](const Captured&) {},
-            [](const EndChoice&) {},  [](const PauseChoice&) {}, [](const ResumeChoice&) {}};
+    return {[](const Accepted&) {},    [](const Refused&) {},     [](const TokensReady&) {},
+            [](const StepFailed&) {},  [](const Declined&) {},    [](const Captured&) {},
+            [](const RolledBack&) {},  [](const HoldExpired&) {}, [](const EndChoice&) {},
+            [](const PauseChoice&) {}, [](const ResumeChoice&) {}};
   });
   Register r;
   r.id = 77;

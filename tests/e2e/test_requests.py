@@ -32,7 +32,6 @@ def test_a_bad_value_is_400_naming_its_field(mini, field, value):
 LATER = [
     ("tools", [{"type": "function", "function": {"name": "f", "parameters": {}}}]), ("tool_choice", "required"),
     ("response_format", {"type": "json_object"}), ("structured_outputs", {"regex": "a"}),
-    ("repetition_detection", {"min_count": 3}),
 ]
 
 
