@@ -13,6 +13,7 @@
 #include "model/arch/known_answer.h"
 #include "model/arch/model_config.h"
 #include "model/plan/serve_plan.h"
+#include "model/repetition/token_traits.h"
 
 namespace actors {
 
@@ -87,6 +88,13 @@ struct BackendInfo {
   std::string libraries;           ///< of a GPU: versions of what it is driven with
 };
 
+/// --content-loop-watchdog and what belongs to it.
+struct RepetitionWatchdog {
+  bool on = false;  ///< else only requests that ask for it are watched, and nothing is rolled back
+  std::int32_t max_rollbacks = 2;
+  std::int32_t max_points = 4;  ///< of one sequence
+};
+
 /// What is served: fixed once the config, tokenizer and template were read. Shared by actors (encode, decode)
 /// and http (validation, /v1/models).
 struct ServedModel {
@@ -100,6 +108,8 @@ struct ServedModel {
   std::vector<model::TokenId> stop_tokens;                         ///< end a generation unless ignore_eos
   std::shared_ptr<const model::text::Tokenizer> tokenizer;         ///< null: token ids only
   std::shared_ptr<const model::text::ChatTemplate> chat_template;  ///< null: none
+  RepetitionWatchdog watchdog;
+  std::shared_ptr<const model::repetition::TokenTraits> token_traits;  ///< null: without a tokenizer
 };
 
 }  // namespace actors

@@ -8,6 +8,7 @@
 
 #include "model/errors.h"
 #include "model/ids.h"
+#include "model/repetition/thresholds.h"
 #include "model/sampling/sampling_params.h"
 #include "model/text/chat_template.h"
 
@@ -41,7 +42,10 @@ struct GenerateRequest {
   std::vector<model::TokenId> stop_token_ids;
   bool include_stop_str_in_output = false;
   bool skip_special_tokens = true;
-  bool echo = false;             ///< each choice begins with its prompt; with logprobs, its tokens' too
+  bool echo = false;     ///< each choice begins with its prompt; with logprobs, its tokens' too
+  bool streams = false;  ///< what is said leaves at once
+  std::optional<model::repetition::Thresholds>
+      repetition_detection;      ///< its own; none: the server's watchdog, where that is on
   bool split_reasoning = false;  ///< chat: <think> … </think> becomes reasoning_content
   std::optional<std::chrono::milliseconds> timeout;  ///< resolved with --request-timeout; none: off
 };

@@ -4,6 +4,7 @@
 
 #include "actors/messages.h"
 #include "actors/request/request_state.h"
+#include "actors/sequence/repetition_ladder.h"
 
 /// The typed handles of all actors, and CAF's leave to pass our messages by value inside one process.
 /// Included by *_actor files alone.
@@ -24,12 +25,13 @@ using SchedulerHandle =
     caf::typed_actor<caf::reacts_to<Acknowledge>, caf::reacts_to<AttachGpuStream>, caf::reacts_to<Register>,
                      caf::reacts_to<Finish>, caf::reacts_to<Cancel>, caf::reacts_to<Pause>,
                      caf::reacts_to<Resume>, caf::reacts_to<Rollback>, caf::reacts_to<SetMask>,
-                     caf::reacts_to<StepDone>, caf::reacts_to<EngineLost>, caf::reacts_to<CanaryWanted>,
-                     caf::reacts_to<CanaryEnded>>;
+                     caf::reacts_to<CaptureNow>, caf::reacts_to<ReleasePoints>, caf::reacts_to<StepDone>,
+                     caf::reacts_to<EngineLost>, caf::reacts_to<CanaryWanted>, caf::reacts_to<CanaryEnded>>;
 using SequenceHandle =
     caf::typed_actor<caf::reacts_to<TokensReady>, caf::reacts_to<Accepted>, caf::reacts_to<Refused>,
                      caf::reacts_to<StepFailed>, caf::reacts_to<Declined>, caf::reacts_to<Captured>,
-                     caf::reacts_to<EndChoice>, caf::reacts_to<PauseChoice>, caf::reacts_to<ResumeChoice>>;
+                     caf::reacts_to<RolledBack>, caf::reacts_to<HoldExpired>, caf::reacts_to<EndChoice>,
+                     caf::reacts_to<PauseChoice>, caf::reacts_to<ResumeChoice>>;
 using RequestHandle = caf::typed_actor<
     caf::reacts_to<BeginRequest>, caf::reacts_to<Prepared>, caf::reacts_to<PrepareFailed>,
     caf::reacts_to<RequestCrashed>, caf::reacts_to<ChoiceAccepted>, caf::reacts_to<ChoiceRefused>,
@@ -60,12 +62,16 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::Pause)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::Resume)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::Rollback)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::SetMask)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::CaptureNow)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::ReleasePoints)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::Accepted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::Refused)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::TokensReady)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::StepFailed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::Declined)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::Captured)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::RolledBack)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::HoldExpired)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::ChoiceAccepted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::ChoiceRefused)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(actors::ChoiceEnded)

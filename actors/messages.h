@@ -53,11 +53,24 @@ struct Resume {
   model::SequenceId id = 0;
   model::Epoch token_epoch = 0;
 };
-struct Rollback {
+struct Rollback {  ///< tokens after index `boundary` never were; answered RolledBack or Declined
   model::SequenceId id = 0;
   model::Epoch token_epoch = 0;
   std::int32_t tokens_seen = 0;
   model::Position boundary = 0;
+  model::Position banned_at =
+      -1;  ///< where `banned` may not be sampled for the rest of the sequence; -1: nowhere
+  model::TokenId banned = -1;
+};
+struct CaptureNow {  ///< a point before the next feed, and none taken or given up after it until
+                     ///< ReleasePoints
+  model::SequenceId id = 0;
+  model::Epoch token_epoch = 0;
+  std::int32_t tokens_seen = 0;
+};
+struct ReleasePoints {
+  model::SequenceId id = 0;
+  model::Epoch token_epoch = 0;
 };
 struct SetMask {
   model::SequenceId id = 0;
@@ -88,9 +101,16 @@ struct Declined {
   Operation operation = Operation::rollback;
   DeclineReason reason = DeclineReason::Disabled;
 };
-struct Captured {  ///< a snapshot of k fed tokens exists; joins the host state stored at token k
+/// A snapshot of k fed tokens exists. Comes after token k and before the tokens of the step that was taken
+/// after it, so the sequence's host state at that moment is the other half of the point.
+struct Captured {
   model::Position k = 0;
   model::SnapshotSlot slot = -1;
+  model::Epoch token_epoch = 0;
+};
+
+struct RolledBack {  ///< as asked for; tokens come with this epoch from here on
+  model::Position boundary = 0;
   model::Epoch token_epoch = 0;
 };
 

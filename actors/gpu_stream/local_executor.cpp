@@ -53,6 +53,9 @@ std::shared_ptr<ServedModel> served_of(const model::ModelFolder& folder, const s
   served->config = folder.config;
   served->generation = folder.generation;
   served->stop_tokens = folder.generation.eos.empty() ? folder.config.eos : folder.generation.eos;
+  served->watchdog.on = options.content_loop_watchdog;
+  served->watchdog.max_rollbacks = options.max_rollbacks.value_or(served->watchdog.max_rollbacks);
+  served->watchdog.max_points = options.plan.snapshot_slots;
   return served;
 }
 

@@ -122,10 +122,13 @@ void read_served_text(const model::ModelFolder& folder, const std::string& chat_
                       std::vector<std::string>& problems) {
   if (folder.gguf) {
     read_gguf_text_into(*folder.gguf, chat_template, served, problems);
-    return;
+  } else {
+    read_tokenizer(folder.path, served, problems);
+    if (served.tokenizer) read_template(folder.path, chat_template, served, problems);
   }
-  read_tokenizer(folder.path, served, problems);
-  if (served.tokenizer) read_template(folder.path, chat_template, served, problems);
+  if (served.tokenizer) {
+    served.token_traits = std::make_shared<const model::repetition::TokenTraits>(*served.tokenizer);
+  }
 }
 
 }  // namespace actors

@@ -21,6 +21,8 @@ inline constexpr char kFaults[] = "atlas_faults_total";
 inline constexpr char kGemmFallbacks[] = "atlas_gemm_fallback_total";
 inline constexpr char kPleRows[] = "atlas_ple_rows_total";
 inline constexpr char kPlePinned[] = "atlas_ple_pinned";
+inline constexpr char kRollbacks[] = "atlas_rollbacks_total";
+inline constexpr char kWatchdogHits[] = "atlas_watchdog_hits_total";
 inline constexpr char kBackendInfo[] = "atlas_backend_info";
 
 }  // namespace actors::metric_names

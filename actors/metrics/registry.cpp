@@ -37,6 +37,14 @@ constexpr std::array<const char*, 2> kRowResults{"hit", "miss"};
 constexpr std::array<const char*, 5> kFaultKinds{"step_error", "device_lost", "no_progress", "actor_death",
                                                  "canary"};
 
+/// The first is the rollback that was done, the others are the reasons of one that was not, in their order.
+constexpr std::array<const char*, 7> kRollbackOutcomes{
+    "done", "disabled", "cap_reached", "no_boundary", "no_snapshot", "no_aux_snapshot", "already_sent"};
+
+std::size_t rollback_outcome(std::optional<DeclineReason> declined) {
+  return declined ? 1 + static_cast<std::size_t>(*declined) : 0;
+}
+
 std::size_t step_kind(const model::StepStats& stats) {
   if (stats.decode_rows == 0) return 0;
   return stats.prefill_rows == 0 ? 1 : 2;
@@ -62,6 +70,10 @@ struct Metrics::Series {
     for (std::size_t i = 0; i < kStepKinds.size(); ++i) {
       steps[i] =
           &histogram(names::kStepSeconds, "Device time of a step.", kStepBuckets, {{"kind", kStepKinds[i]}});
+    }
+    for (std::size_t i = 0; i < kRollbackOutcomes.size(); ++i) {
+      rollbacks[i] = &counter(names::kRollbacks, "What became of answers that began to repeat themselves.",
+                              {{"outcome", kRollbackOutcomes[i]}});
     }
     for (std::size_t i = 0; i < kFaultKinds.size(); ++i) {
       faults[i] = &counter(names::kFaults, "Faults, by kind.", {{"kind", kFaultKinds[i]}});
@@ -116,7 +128,10 @@ struct Metrics::Series {
               "Matrix products that took a slower path because a library refused them, by N x K and result.")
           .Register(registry);
   prometheus::Counter& generated_tokens = counter(names::kGenerationTokens, "Tokens handed to clients.");
+  prometheus::Counter& repetition_hits =
+      counter(names::kWatchdogHits, "Loops that a watchdog found, by guard.", {{"guard", "repetition"}});
   std::array<prometheus::Counter*, kReasons.size()> ended{};
+  std::array<prometheus::Counter*, kRollbackOutcomes.size()> rollbacks{};
   std::array<prometheus::Histogram*, kStepKinds.size()> steps{};
   std::array<prometheus::Counter*, kFaultKinds.size()> faults{};
   std::array<prometheus::Counter*, kRowResults.size()> ple_rows{};
@@ -147,6 +162,12 @@ void Metrics::observe_request(double seconds) { series_->request.Observe(seconds
 void Metrics::count_prompt_tokens(int tokens) { series_->prompt_tokens.Increment(tokens); }
 
 void Metrics::count_generated_tokens(int tokens) { series_->generated_tokens.Increment(tokens); }
+
+void Metrics::count_watchdog_hit() { series_->repetition_hits.Increment(); }
+
+void Metrics::count_rollback(std::optional<DeclineReason> declined) {
+  series_->rollbacks[rollback_outcome(declined)]->Increment();
+}
 
 void Metrics::count_end(model::FinishReason reason) {
   for (std::size_t i = 0; i < kReasons.size(); ++i) {

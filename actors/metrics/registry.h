@@ -1,9 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "actors/engine.h"
+#include "actors/messages.h"
 #include "model/errors.h"
 #include "model/runner/step_plan.h"
 
@@ -31,6 +33,10 @@ class Metrics {
   void observe_step_overhead(double seconds);
   enum class FaultKind { step_error, device_lost, no_progress, actor_death, canary };
   void count_fault(FaultKind kind);
+  /// A loop was found.
+  void count_watchdog_hit();
+  /// It was rolled back, or that was declined.
+  void count_rollback(std::optional<DeclineReason> declined);
 
   std::string text() const;
 

@@ -34,11 +34,24 @@ bool wants_prompt_logprobs(const GenerateRequest& request) {
   return request.echo && request.sampling.num_logprobs >= 0;
 }
 
+/// A request that asks for detection is watched by its own thresholds; else the server's watchdog decides.
+std::optional<WatchSettings> watch_settings(const ServedModel& served, const GenerateRequest& request) {
+  const auto& asked = request.repetition_detection;
+  if (asked ? asked->max_period == 0 : !served.watchdog.on) return std::nullopt;
+  WatchSettings watch;
+  watch.thresholds = asked.value_or(model::repetition::Thresholds{});
+  watch.traits = served.token_traits;
+  watch.ladder = {served.watchdog.on, served.watchdog.max_rollbacks, served.watchdog.max_points,
+                  request.streams ? Delivery::at_once : Delivery::at_the_end};
+  return watch;
+}
+
 TextSettings text_settings(const ServedModel& served, const GenerateRequest& request,
                            const SpawnChoice& choice) {
   using Start = model::text::ReasoningSplitter::Start;
   TextSettings text;
   text.index = choice.index;
+  text.prompt_tokens = static_cast<std::int32_t>(choice.prompt.ids->size());
   text.tokenizer = served.tokenizer;
   text.skip_special_tokens = request.skip_special_tokens;
   text.stop = request.stop;
@@ -48,6 +61,7 @@ TextSettings text_settings(const ServedModel& served, const GenerateRequest& req
   text.generates = request.max_tokens != 0;
   if (request.split_reasoning)
     text.reasoning = choice.prompt.in_open_thought ? Start::inside : Start::outside;
+  text.watch = watch_settings(served, request);
   return text;
 }
 
@@ -78,6 +92,7 @@ void spawn_choice(Self self, const SpawnChoice& choice) {
                             shell.outlet,
                             caf::actor_cast<RequestHandle>(self),
                             around.scheduler,
+                            around.metrics,
                             around.drill};
   if (around.drill != nullptr) shell.sequences.push_back(id);
   auto sequence = self->spawn(sequence_actor, std::move(settings));

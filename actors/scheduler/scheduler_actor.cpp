@@ -94,6 +94,8 @@ SchedulerHandle::behavior_type scheduler_actor(Self self, SchedulerLimits limits
       [self](const Resume& message) { on(self, message); },
       [self](const Rollback& message) { on(self, message); },
       [self](const SetMask& message) { on(self, message); },
+      [self](const CaptureNow& message) { on(self, message); },
+      [self](const ReleasePoints& message) { on(self, message); },
       [self](const StepDone& message) {
         die_if_ordered(self->state.drill, Role::scheduler);
         measure(self, message);

@@ -111,6 +111,14 @@ void SchedulerState::on(const SetMask& event, Effects& effects) {
   effects.emplace_back(ToSequence<Declined>{event.id, {Operation::set_mask, DeclineReason::Disabled}});
 }
 
+void SchedulerState::on(const CaptureNow& event, Effects& effects) {
+  if (current(event.id, event.token_epoch) == nullptr) return;
+  effects.emplace_back(ToSequence<Declined>{event.id, {Operation::capture, DeclineReason::Disabled}});
+}
+
+/// There are no points yet that it could have kept.
+void SchedulerState::on(const ReleasePoints&, Effects&) {}
+
 void SchedulerState::on(const SequenceGone& event, Effects&) {
   const auto place = entries_.find(event.id);
   if (place == entries_.end()) return;

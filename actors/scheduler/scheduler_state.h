@@ -34,7 +34,8 @@ struct SequenceGone {
   model::SequenceId id = 0;
 };
 using SchedulerEvent = std::variant<Register, Cancel, Finish, Acknowledge, Pause, Resume, Rollback, SetMask,
-                                    SequenceGone, StepDone, EngineLost, CanaryWanted, CanaryEnded>;
+                                    CaptureNow, ReleasePoints, SequenceGone, StepDone, EngineLost,
+                                    CanaryWanted, CanaryEnded>;
 
 struct SubmitPlan {
   std::shared_ptr<const model::StepPlan> plan;
@@ -123,6 +124,8 @@ class SchedulerState {
   void on(const Resume& event, Effects& effects);
   void on(const Rollback& event, Effects& effects);
   void on(const SetMask& event, Effects& effects);
+  void on(const CaptureNow& event, Effects& effects);
+  void on(const ReleasePoints& event, Effects& effects);
   void on(const SequenceGone& event, Effects& effects);
   void on(const StepDone& event, Effects& effects);
   void on(const EngineLost& event, Effects& effects);

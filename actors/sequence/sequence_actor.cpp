@@ -30,6 +30,19 @@ void perform(Self self, SequenceEffect& effect) {
                    self->send(scheduler, Finish{id, e.token_epoch, e.tokens_seen});
                  },
                  [&](CancelSequence&) { self->send<kHigh>(scheduler, Cancel{id}); },
+                 [&](CaptureSequence& e) {
+                   self->send(scheduler, CaptureNow{id, e.token_epoch, e.tokens_seen});
+                 },
+                 [&](ReleaseSequencePoints& e) {
+                   self->send(scheduler, ReleasePoints{id, e.token_epoch});
+                 },
+                 [&](RollBackSequence& e) {
+                   self->send(scheduler,
+                              Rollback{id, e.token_epoch, e.tokens_seen, e.boundary, e.banned_at, e.banned});
+                 },
+                 [&](StartHoldTimer& e) { self->delayed_send(self, kMaxHoldTime, HoldExpired{e.hold}); },
+                 [&](CountHit&) { self->state.settings.metrics->count_watchdog_hit(); },
+                 [&](CountRollback& e) { self->state.settings.metrics->count_rollback(e.declined); },
              },
              effect);
 }
@@ -66,8 +79,10 @@ SequenceHandle::behavior_type sequence_actor(Self self, SequenceSettings setting
       [self](const Accepted& message) { on(self, message); },
       [self](const Refused& message) { on(self, message); },
       [self](const StepFailed& message) { on(self, message); },
-      [](const Declined&) {},  // it asks for nothing that can be declined
-      [](const Captured&) {},
+      [self](const Declined& message) { on(self, message); },
+      [self](const Captured& message) { on(self, message); },
+      [self](const RolledBack& message) { on(self, message); },
+      [self](const HoldExpired& message) { on(self, message); },
       [self](const EndChoice& message) { on(self, message); },
       [self](const PauseChoice&) {
         const auto& state = self->state;

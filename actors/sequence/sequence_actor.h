@@ -15,6 +15,7 @@ struct SequenceSettings {
   std::shared_ptr<Outlet> outlet;  ///< where its text goes
   RequestHandle request;
   SchedulerHandle scheduler;
+  std::shared_ptr<Metrics> metrics;
   std::shared_ptr<ActorDrill> drill = nullptr;  ///< null: none
 };
 struct SequenceShell {

@@ -12,14 +12,14 @@ namespace {
 
 constexpr std::size_t kMaxStops = 16;
 constexpr std::size_t kMaxStopBytes = 1024;
+constexpr std::int64_t kMaxPatternCount = 1'000'000;
 constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 
 /// Served by no build yet, or meaningless here: silence would answer something else than was asked.
 constexpr std::string_view kUnsupported[] = {
-    "structured_outputs", "guided_json",          "guided_regex",       "guided_choice",
-    "guided_grammar",     "repetition_detection", "functions",          "function_call",
-    "prompt_logprobs",    "use_beam_search",      "kv_transfer_params", "truncate_prompt_tokens",
-    "logits_processors"};
+    "structured_outputs", "guided_json",        "guided_regex",           "guided_choice",
+    "guided_grammar",     "functions",          "function_call",          "prompt_logprobs",
+    "use_beam_search",    "kv_transfer_params", "truncate_prompt_tokens", "logits_processors"};
 
 void read_temperature(Fields& fields, const RequestContext& context, model::SamplingParams& sampling) {
   const auto asked = fields.number("temperature", 0.0, 2.0);
@@ -109,6 +109,31 @@ void read_stops(Fields& fields, const RequestContext& context, actors::GenerateR
           read_token_ids(fields, *ids, "stop_token_ids", context.served->config.vocab_size);
     }
   }
+}
+
+/// A pattern of min…max_pattern_size tokens that is said min_count times in a row ends the answer.
+/// max_pattern_size 0 turns the server's own watchdog off for this request.
+void read_repetition_detection(Fields& fields, actors::GenerateRequest& generate) {
+  const Json* object = fields.find("repetition_detection", Json::Kind::object);
+  if (object == nullptr) return;
+  Fields own(*object, fields.path_of("repetition_detection"));
+  const auto longest = own.integer("max_pattern_size", 0, model::repetition::kLongestPeriod);
+  const auto shortest = own.integer("min_pattern_size", 0, model::repetition::kLongestPeriod);
+  const auto count = own.integer("min_count", longest == 0 ? 0 : 2, kMaxPatternCount);
+  if (own.ok() && !longest)
+    own.refuse(own.path_of("max_pattern_size"), own.path_of("max_pattern_size") + " is missing.");
+  if (own.ok() && *longest > 0 && !count)
+    own.refuse(own.path_of("min_count"), own.path_of("min_count") + " is missing.");
+  if (own.ok() && shortest.value_or(0) > *longest) {
+    own.refuse(own.path_of("min_pattern_size"),
+               own.path_of("min_pattern_size") + " is larger than max_pattern_size.");
+  }
+  if (own.error()) return fields.refuse(*own.error());
+  auto& thresholds = generate.repetition_detection.emplace();
+  thresholds.min_period = static_cast<std::int32_t>(std::max<std::int64_t>(shortest.value_or(1), 1));
+  thresholds.max_period = static_cast<std::int32_t>(*longest);
+  thresholds.min_repeats = static_cast<std::int32_t>(count.value_or(0));
+  thresholds.min_tokens = thresholds.min_tokens_numeric = 0;
 }
 
 void read_limits(Fields& fields, const RequestContext& context, std::int64_t least_max_tokens,
@@ -209,7 +234,9 @@ void read_shared_fields(Fields& fields, const RequestContext& context, std::int6
   generate.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   generate.include_stop_str_in_output = fields.boolean("include_stop_str_in_output").value_or(false);
   generate.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
+  read_repetition_detection(fields, generate);
   read_answer_options(fields, parsed.answer);
+  generate.streams = parsed.answer.stream;
   read_response_format(fields);
   fields.string("user");
   fields.find("metadata", Json::Kind::object);

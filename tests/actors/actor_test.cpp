@@ -27,22 +27,32 @@ struct Config : caf::actor_system_config {
 /// A scheduler's stand-in that keeps the order of what arrived.
 struct SchedulerLog {
   std::vector<std::string> said;
+  SequenceHandle registered;  ///< who did last
+  std::optional<Rollback> rollback;
 };
-SchedulerHandle::behavior_type scheduler_recorder(SchedulerHandle::pointer,
+SchedulerHandle::behavior_type scheduler_recorder(SchedulerHandle::pointer self,
                                                   std::shared_ptr<SchedulerLog> log) {
   const auto note = [log](const char* name) {
     return [log, name](const auto&) { log->said.emplace_back(name); };
   };
   return {
       [f = note("attach")](const AttachGpuStream& m) { f(m); },
-      [f = note("register")](const Register& m) { f(m); },
+      [f = note("register"), self, log](const Register& m) {
+        f(m);
+        log->registered = caf::actor_cast<SequenceHandle>(self->current_sender());
+      },
       [f = note("acknowledge")](const Acknowledge& m) { f(m); },
       [f = note("finish")](const Finish& m) { f(m); },
       [f = note("cancel")](const Cancel& m) { f(m); },
       [f = note("pause")](const Pause& m) { f(m); },
       [f = note("resume")](const Resume& m) { f(m); },
-      [f = note("rollback")](const Rollback& m) { f(m); },
+      [f = note("rollback"), log](const Rollback& m) {
+        f(m);
+        log->rollback = m;
+      },
       [f = note("set_mask")](const SetMask& m) { f(m); },
+      [f = note("capture")](const CaptureNow& m) { f(m); },
+      [f = note("release points")](const ReleasePoints& m) { f(m); },
       [f = note("step_done")](const StepDone& m) { f(m); },
       [f = note("lost")](const EngineLost& m) { f(m); },
       [f = note("canary wanted")](const CanaryWanted& m) { f(m); },
@@ -203,9 +213,10 @@ TEST_F(PipelineTest, ALostDeviceIsToldToHealthAndNothingMoreRuns) {
 TEST_F(PipelineTest, ThirtyTwoTokensAheadIsTheMostAStuckSequenceActorSees) {
   auto log = std::make_shared<SchedulerLog>();
   const auto mute = actors.spawn([](SequenceHandle::pointer) -> SequenceHandle::behavior_type {
-    return {[](const Accepted&) {},   [](const Refused&) {},     [](const TokensReady&) {},
-            [](const StepFailed&) {}, [](const Declined&) {},    [](const Captured&) {},
-            [](const EndChoice&) {},  [](const PauseChoice&) {}, [](const ResumeChoice&) {}};
+    return {[](const Accepted&) {},    [](const Refused&) {},     [](const TokensReady&) {},
+            [](const StepFailed&) {},  [](const Declined&) {},    [](const Captured&) {},
+            [](const RolledBack&) {},  [](const HoldExpired&) {}, [](const EndChoice&) {},
+            [](const PauseChoice&) {}, [](const ResumeChoice&) {}};
   });
   Register r;
   r.id = 77;
@@ -242,6 +253,7 @@ TEST_F(ActorTest, ASequenceRegistersFirstAndLeavesWithItsRequest) {
   run();
   EXPECT_EQ(scheduler_log->said, (std::vector<std::string>{"register", "pause", "resume", "cancel"}));
   EXPECT_EQ(heard->copy().calls, (std::vector<std::string>{"start", "end 0", "finish"}));
+  scheduler_log->registered = nullptr;
   caf::anon_send_exit(scheduler, caf::exit_reason::user_shutdown);
   caf::anon_send_exit(encoder, caf::exit_reason::user_shutdown);
 }
@@ -282,6 +294,100 @@ TEST_F(ActorTest, ALostDeviceIsInTheHealthWordInTheHandlerThatHearsOfIt) {
   control->load.open();
   caf::anon_send_exit(health, caf::exit_reason::user_shutdown);
   run();
+}
+
+/// One choice that is streamed and watched, with a scheduler that only listens: the prompt is "a".
+class WatchTest : public ActorTest {
+ protected:
+  WatchTest() {
+    served->watchdog.on = true;
+    auto asked = testing::text_request("a", 200);
+    asked.streams = true;
+    request = actors.spawn(
+        request_actor,
+        RequestSettings{{served, scheduler, encoder, metrics, std::make_shared<SequenceIds>(1), false},
+                        std::make_shared<const GenerateRequest>(std::move(asked)),
+                        std::make_shared<testing::RecordingSink>(heard),
+                        std::chrono::steady_clock::now()});
+    run();
+    tell(Accepted{});
+  }
+  ~WatchTest() override {
+    scheduler_log->registered = nullptr;
+    caf::anon_send_exit(request, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(scheduler, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(encoder, caf::exit_reason::user_shutdown);
+  }
+  template <class Message>
+  void tell(Message message) {
+    caf::anon_send(scheduler_log->registered, std::move(message));
+    run();
+  }
+  void say(int times, std::string_view what, model::Epoch epoch = 0) {
+    TokensReady ready;
+    ready.token_epoch = epoch;
+    for (int i = 0; i < times; ++i) {
+      for (const char c : what) ready.tokens.push_back({static_cast<unsigned char>(c), 0.0F, {}});
+    }
+    tell(ready);
+  }
+  bool said(const std::string& what) const {
+    return std::count(scheduler_log->said.begin(), scheduler_log->said.end(), what) > 0;
+  }
+  std::size_t heard_tokens() const { return heard->copy().choices[0].tokens.size(); }
+  bool counted(const std::string& outcome) const {
+    return metrics->text().find("atlas_rollbacks_total{model_name=\"m\",outcome=\"" + outcome + "\"} 1") !=
+           std::string::npos;
+  }
+
+  std::shared_ptr<ServedModel> served = testing::small_model();
+  std::shared_ptr<Heard> heard = std::make_shared<Heard>();
+  SchedulerHandle scheduler = actors.spawn(scheduler_recorder, scheduler_log);
+  EncoderHandle encoder = actors.spawn(encoder_actor);
+  RequestHandle request;
+};
+
+TEST_F(WatchTest, ALoopIsRolledBackAndTheAnswerGoesOn) {
+  say(6, "abc ");
+  EXPECT_TRUE(said("capture"));
+  tell(Captured{1 + 24 - 1, 0, 0});
+  say(10, "abc ");
+  ASSERT_TRUE(scheduler_log->rollback);
+  EXPECT_EQ(scheduler_log->rollback->boundary, 24);
+  EXPECT_EQ(scheduler_log->rollback->banned_at, 25);
+  EXPECT_EQ(scheduler_log->rollback->banned, 'a');
+  EXPECT_EQ(heard_tokens(), 24U);
+  tell(RolledBack{24, 1});
+  EXPECT_TRUE(said("release points"));
+  EXPECT_TRUE(counted("done"));
+  say(1, "and", 1);
+  EXPECT_EQ(heard->copy().choices[0].text, "abc abc abc abc abc abc and");
+}
+
+TEST_F(WatchTest, WhatIsHeldIsSentWhenTheTimerSaysSo) {
+  say(6, "abc ");
+  tell(Captured{1 + 24 - 1, 0, 0});
+  say(1, "abc ");
+  EXPECT_EQ(heard_tokens(), 24U);
+  coordinator.advance_time(kMaxHoldTime);
+  run();
+  EXPECT_EQ(heard_tokens(), 28U);
+  say(9, "abc ");
+  EXPECT_TRUE(said("finish"));
+  EXPECT_FALSE(said("rollback"));
+  EXPECT_TRUE(counted("already_sent"));
+  ASSERT_EQ(heard->copy().choices[0].ends.size(), 1U);
+  EXPECT_EQ(heard->copy().choices[0].ends[0].stop_details, "repetition");
+}
+
+TEST_F(WatchTest, ADeclinedRollbackIsTheStop) {
+  say(6, "abc ");
+  tell(Captured{1 + 24 - 1, 0, 0});
+  say(10, "abc ");
+  tell(Declined{Operation::rollback, DeclineReason::NoSnapshot});
+  EXPECT_TRUE(counted("no_snapshot"));
+  EXPECT_EQ(heard_tokens(), 64U);
+  EXPECT_EQ(heard->copy().choices[0].ends.at(0).reason, model::FinishReason::length);
 }
 
 }  // namespace

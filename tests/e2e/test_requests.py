@@ -14,6 +14,8 @@ BAD_VALUES = [
     ("logprobs", 3), ("top_logprobs", 21), ("top_logprobs", -1), ("stream", "yes"), ("stream_options", 5), ("min_tokens", -1), ("ignore_eos", 1),
     ("presence_penalty", 2.1), ("frequency_penalty", -2.1), ("repetition_penalty", 0), ("timeout", -1), ("messages", []), ("messages", "x"),
     ("messages", None), ("chat_template_kwargs", []), ("return_token_ids", "x"), ("include_stop_str_in_output", 1), ("model", 5),
+    ("repetition_detection", 5), ("repetition_detection", {"min_count": 3}), ("repetition_detection", {"max_pattern_size": 8, "min_count": 1}),
+    ("repetition_detection", {"max_pattern_size": 65, "min_count": 3}), ("repetition_detection", {"max_pattern_size": "8", "min_count": 3}),
 ]
 
 
@@ -32,7 +34,6 @@ def test_a_bad_value_is_400_naming_its_field(mini, field, value):
 LATER = [
     ("tools", [{"type": "function", "function": {"name": "f", "parameters": {}}}]), ("tool_choice", "required"),
     ("response_format", {"type": "json_object"}), ("structured_outputs", {"regex": "a"}),
-    ("repetition_detection", {"min_count": 3}),
 ]
 
 

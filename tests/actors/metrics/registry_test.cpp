@@ -27,6 +27,7 @@ TEST(Metrics, EverySeriesExistsFromTheStart) {
            R"(atlas_ple_rows_total{model_name="m",result="hit"} 0)",
            R"(atlas_ple_rows_total{model_name="m",result="miss"} 0)",
            R"(atlas_ple_pinned{model_name="m"} 0)",
+           R"(atlas_watchdog_hits_total{guard="repetition",model_name="m"} 0)",
            R"(# TYPE vllm:num_requests_running gauge)",
        }) {
     EXPECT_TRUE(has(text, line)) << line << "\n" << text;
@@ -34,6 +35,27 @@ TEST(Metrics, EverySeriesExistsFromTheStart) {
   for (const char* reason : {"stop", "length", "tool_calls", "timeout", "error", "abort"}) {
     EXPECT_TRUE(has(text, std::string("vllm:request_success_total{finished_reason=\"") + reason +
                               "\",model_name=\"m\"} 0"));
+  }
+}
+
+TEST(Metrics, CountWhatBecomesOfLoopsByOutcome) {
+  const std::pair<std::optional<DeclineReason>, const char*> outcomes[] = {
+      {std::nullopt, "done"},
+      {DeclineReason::Disabled, "disabled"},
+      {DeclineReason::CapReached, "cap_reached"},
+      {DeclineReason::NoBoundary, "no_boundary"},
+      {DeclineReason::NoSnapshot, "no_snapshot"},
+      {DeclineReason::NoAuxSnapshot, "no_aux_snapshot"},
+      {DeclineReason::AlreadySent, "already_sent"}};
+  for (const auto& [declined, name] : outcomes) {
+    Metrics metrics("m");
+    const std::string series =
+        "atlas_rollbacks_total{model_name=\"m\",outcome=\"" + std::string(name) + "\"} ";
+    EXPECT_TRUE(has(metrics.text(), series + "0")) << name;
+    metrics.count_watchdog_hit();
+    metrics.count_rollback(declined);
+    EXPECT_TRUE(has(metrics.text(), series + "1")) << name;
+    EXPECT_TRUE(has(metrics.text(), R"(atlas_watchdog_hits_total{guard="repetition",model_name="m"} 1)"));
   }
 }
 

@@ -283,7 +283,11 @@ TEST(SchedulerState, WhatIsNotServedYetIsDeclinedByName) {
   h.send(Rollback{1, 0, 0, 2});
   h.send(SetMask{1, 0, 0, nullptr});
   h.send(Rollback{1, 9, 0, 2});  // stale
-  ASSERT_EQ(h.listeners[1].declined.size(), 2U);
+  h.send(CaptureNow{1, 0, 0});
+  h.send(CaptureNow{1, 9, 0});
+  h.send(ReleasePoints{1, 0});
+  ASSERT_EQ(h.listeners[1].declined.size(), 3U);
+  EXPECT_EQ(h.listeners[1].declined[2].operation, Operation::capture);
   EXPECT_EQ(h.listeners[1].declined[0].operation, Operation::rollback);
   EXPECT_EQ(h.listeners[1].declined[1].operation, Operation::set_mask);
   EXPECT_EQ(h.listeners[1].declined[0].reason, DeclineReason::Disabled);

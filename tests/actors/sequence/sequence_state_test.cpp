@@ -32,7 +32,10 @@ struct Outcome {
   std::int32_t counted = 0;
   std::vector<ChoiceEnded> ends;
   std::vector<std::int32_t> acknowledged, finished;
-  int cancels = 0, accepted = 0, refused = 0;
+  int cancels = 0, accepted = 0, refused = 0, captures = 0, releases = 0, hits = 0;
+  std::vector<RollBackSequence> rollbacks;
+  std::vector<std::uint32_t> timers;
+  std::vector<std::optional<DeclineReason>> outcomes;
 };
 void collect(Outcome& o, const std::vector<SequenceEffect>& effects) {
   for (const auto& effect : effects) {
@@ -51,6 +54,12 @@ void collect(Outcome& o, const std::vector<SequenceEffect>& effects) {
                    [&](const AcknowledgeTokens& e) { o.acknowledged.push_back(e.tokens_seen); },
                    [&](const FinishSequence& e) { o.finished.push_back(e.tokens_seen); },
                    [&](const CancelSequence&) { ++o.cancels; },
+                   [&](const CaptureSequence&) { ++o.captures; },
+                   [&](const ReleaseSequencePoints&) { ++o.releases; },
+                   [&](const RollBackSequence& e) { o.rollbacks.push_back(e); },
+                   [&](const StartHoldTimer& e) { o.timers.push_back(e.hold); },
+                   [&](const CountHit&) { ++o.hits; },
+                   [&](const CountRollback& e) { o.outcomes.push_back(e.declined); },
                },
                effect);
   }
@@ -264,6 +273,260 @@ TEST(SequenceState, WithoutATokenizerIdsAloneAreSent) {
   EXPECT_EQ(o.text, "");
   EXPECT_EQ(o.ids, (std::vector<model::TokenId>{'a', 'b'}));
   EXPECT_EQ(o.ends.size(), 1U);
+}
+
+// ---- repetition
+
+TextSettings watched(Delivery delivery, std::vector<std::string> stop = {}) {
+  auto s = settings(std::move(stop));
+  s.prompt_tokens = 10;
+  s.watch.emplace();
+  s.watch->ladder.rolls_back = true;
+  s.watch->ladder.delivery = delivery;
+  return s;
+}
+/// One token a message, as steps bring them.
+void say(SequenceTextState& state, Outcome& o, std::string_view text, model::Epoch epoch = 0) {
+  for (const char c : text) {
+    auto one = tokens(std::string(1, c));
+    one.token_epoch = epoch;
+    collect(o, state.step(one));
+  }
+}
+std::string times(int n, std::string_view what) {
+  std::string text;
+  for (int i = 0; i < n; ++i) text += what;
+  return text;
+}
+
+TEST(SequenceState, ALoopIsTheEndWhereNothingMayBeRolledBack) {
+  auto s = watched(Delivery::at_once);
+  s.watch->ladder.rolls_back = false;
+  SequenceTextState state(s);
+  Outcome o;
+  say(state, o, "once:" + times(40, "abc "));
+  EXPECT_EQ(o.text, "once:" + times(16, "abc "));
+  ASSERT_EQ(o.ends.size(), 1U);
+  EXPECT_EQ(o.ends[0].end.reason, FinishReason::length);
+  EXPECT_EQ(o.ends[0].end.stop_details, "repetition");
+  EXPECT_EQ(o.ends[0].completion_tokens, 5 + 64);
+  EXPECT_EQ(o.finished, std::vector<std::int32_t>{5 + 64});
+  EXPECT_EQ(o.hits, 1);
+  EXPECT_EQ(o.outcomes, std::vector<std::optional<DeclineReason>>{DeclineReason::Disabled});
+}
+
+TEST(SequenceState, WithoutAWatchALoopIsTheModelsOwnOutput) {
+  SequenceTextState state(settings());
+  Outcome o;
+  say(state, o, times(400, "ab"));
+  EXPECT_EQ(o.text, times(400, "ab"));
+  EXPECT_TRUE(o.ends.empty());
+}
+
+TEST(SequenceState, AStreamIsRolledBackToItsSuspicionPointAndNothingOfTheRestIsSaidOrBilled) {
+  SequenceTextState state(watched(Delivery::at_once));
+  Outcome o;
+  say(state, o, "once:" + times(6, "abc "));
+  EXPECT_EQ(o.captures, 1);
+  collect(o, state.step(Captured{10 + 29 - 1, 0, 0}));
+  EXPECT_EQ(o.timers, std::vector<std::uint32_t>{1});
+  say(state, o, times(10, "abc "));
+  EXPECT_EQ(o.text, "once:" + times(6, "abc "));  // the rest is held
+  ASSERT_EQ(o.rollbacks.size(), 1U);
+  EXPECT_EQ(o.rollbacks[0].boundary, 38);
+  EXPECT_EQ(o.rollbacks[0].tokens_seen, 69);
+  EXPECT_EQ(o.rollbacks[0].banned_at, 39);
+  EXPECT_EQ(o.rollbacks[0].banned, 'a');
+  say(state, o, "abc ");  // sampled meanwhile
+  collect(o, state.step(RolledBack{38, 1}));
+  say(state, o, "late");  // of the old epoch
+  say(state, o, "and on", 1);
+  EXPECT_EQ(o.text, "once:" + times(6, "abc ") + "and on");
+  EXPECT_EQ(o.counted, 35);
+  EXPECT_EQ(o.ids.size(), 35U);
+  EXPECT_EQ(o.outcomes, std::vector<std::optional<DeclineReason>>{std::nullopt});
+  EXPECT_TRUE(o.ends.empty());
+}
+
+TEST(SequenceState, AWholeAnswerGoesBackToWhereOnePeriodIsKept) {
+  SequenceTextState state(watched(Delivery::at_the_end));
+  Outcome o;
+  say(state, o, "once:");
+  collect(o, state.step(Captured{10 + 5 - 1, 0, 0}));
+  say(state, o, times(6, "abc "));
+  collect(o, state.step(Captured{10 + 29 - 1, 1, 0}));
+  say(state, o, times(10, "abc "));
+  EXPECT_EQ(o.text, "once:");
+  ASSERT_EQ(o.rollbacks.size(), 1U);
+  EXPECT_EQ(o.rollbacks[0].boundary, 14);
+  EXPECT_EQ(o.rollbacks[0].banned_at, 19);
+  EXPECT_EQ(o.rollbacks[0].banned, 'a');
+  collect(o, state.step(RolledBack{14, 1}));
+  auto last = tokens("abc done", model::SequenceEnd{FinishReason::stop, {}, false});
+  last.token_epoch = 1;
+  collect(o, state.step(last));
+  EXPECT_EQ(o.text, "once:abc done");
+  EXPECT_EQ(o.ends[0].completion_tokens, 13);
+}
+
+TEST(SequenceState, ADeclinedRollbackSaysWhatWasHeldAndStops) {
+  for (const bool ended_meanwhile : {false, true}) {
+    SequenceTextState state(watched(Delivery::at_once));
+    Outcome o;
+    say(state, o, times(6, "abc "));
+    collect(o, state.step(Captured{10 + 24 - 1, 0, 0}));
+    say(state, o, times(10, "abc "));
+    EXPECT_TRUE(o.ends.empty());
+    if (ended_meanwhile) {
+      collect(o, state.step(tokens("a", model::SequenceEnd{FinishReason::stop, {}, false})));
+    } else {
+      collect(o, state.step(Declined{Operation::rollback, DeclineReason::NoSnapshot}));
+    }
+    EXPECT_EQ(o.text, times(16, "abc "));
+    ASSERT_EQ(o.ends.size(), 1U);
+    EXPECT_EQ(o.ends[0].end.reason, FinishReason::length);
+    EXPECT_EQ(o.ends[0].end.stop_details, "repetition");
+    EXPECT_EQ(o.finished.size(), ended_meanwhile ? 0U : 1U);
+    EXPECT_EQ(o.outcomes, std::vector<std::optional<DeclineReason>>{
+                              ended_meanwhile ? DeclineReason::NoBoundary : DeclineReason::NoSnapshot});
+  }
+}
+
+TEST(SequenceState, WhatEndsWhileItRepeatsIsNeitherStoppedNorTakenBack) {
+  SequenceTextState state(watched(Delivery::at_once));
+  Outcome o;
+  say(state, o, times(6, "abc "));
+  collect(o, state.step(Captured{10 + 24 - 1, 0, 0}));
+  // The loop's last token is not the message's last.
+  collect(o, state.step(tokens(times(12, "abc "), model::SequenceEnd{FinishReason::length, {}, false})));
+  EXPECT_EQ(o.text, times(18, "abc "));
+  ASSERT_EQ(o.ends.size(), 1U);
+  EXPECT_EQ(o.ends[0].end.stop_details, "");
+  EXPECT_TRUE(o.rollbacks.empty());
+}
+
+TEST(SequenceState, WhatIsHeldLeavesInOrderHoweverTheChoiceGoesOn) {
+  const auto loop = times(7, "abc ");
+  const struct {
+    std::vector<SequenceEvent> events;
+    std::string want;
+  } cases[] = {
+      {{HoldExpired{1}}, loop},
+      {{tokens("x"), tokens("y")}, loop + "xy"},
+      {{EndChoice{FinishReason::timeout, "request timeout"}}, loop},
+      {{StepFailed{{"x"}}}, loop},
+      {{tokens("x", model::SequenceEnd{FinishReason::stop, {}, false})}, loop + "x"},
+  };
+  for (const auto& c : cases) {
+    SequenceTextState state(watched(Delivery::at_once));
+    Outcome o;
+    say(state, o, times(6, "abc "));
+    collect(o, state.step(Captured{10 + 24 - 1, 0, 0}));
+    say(state, o, "abc ");
+    EXPECT_EQ(o.text, times(6, "abc "));
+    for (const auto& event : c.events) collect(o, state.step(event));
+    EXPECT_EQ(o.text, c.want);
+    EXPECT_EQ(o.ids.size(), c.want.size());
+  }
+}
+
+TEST(SequenceState, APointWhoseOtherHalfIsOfAnotherPlaceIsNone) {
+  SequenceTextState state(watched(Delivery::at_once));
+  Outcome o;
+  say(state, o, times(6, "abc "));
+  collect(o, state.step(Captured{10 + 24, 0, 0}));
+  say(state, o, times(10, "abc "));
+  EXPECT_EQ(o.outcomes, std::vector<std::optional<DeclineReason>>{DeclineReason::NoAuxSnapshot});
+}
+
+/// Everything a choice says, piece by piece.
+std::vector<std::string> pieces(const std::vector<SequenceEffect>& effects) {
+  std::vector<std::string> said;
+  for (const auto& effect : effects) {
+    if (const auto* text = std::get_if<SendText>(&effect)) {
+      std::string piece = text->delta.text + "|" + text->delta.reasoning + "|" +
+                          std::to_string(text->delta.completion_tokens);
+      for (const auto& token : text->delta.tokens)
+        piece += "," + std::to_string(token.token) + "@" + std::to_string(*token.logprob);
+      said.push_back(std::move(piece));
+    } else if (const auto* end = std::get_if<SendEnd>(&effect)) {
+      said.push_back("end " + std::to_string(end->ended.completion_tokens) + " " +
+                     std::to_string(end->ended.reasoning_tokens) + " " + end->ended.end.stop_details + " " +
+                     std::to_string(static_cast<int>(end->ended.end.reason)));
+    }
+  }
+  return said;
+}
+
+TEST(SequenceState, GoingOnFromASavedStateIsNeverHavingSeenWhatWasDropped) {
+  std::uint64_t seed = 1;
+  const auto random = [&](int most) {
+    seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+    return static_cast<int>((seed >> 33) % static_cast<std::uint64_t>(most));
+  };
+  // Split code points, beginnings of the stop string and of tags, loops.
+  const std::vector<std::string> parts = {"a",
+                                          "\xC3",
+                                          "\xA9",
+                                          "\xE2\x82",
+                                          "\xAC",
+                                          "\xF0\x9F",
+                                          "sto",
+                                          "p",
+                                          "p",
+                                          "st",
+                                          "o",
+                                          "<",
+                                          "/think>",
+                                          "<think>",
+                                          "</thi",
+                                          " ",
+                                          "\n",
+                                          "ab",
+                                          "abababababababababababababab",
+                                          "\xFF"};
+  const auto stream = [&](int most) {
+    std::string text;
+    for (int n = random(most); n > 0; --n)
+      text += parts[static_cast<std::size_t>(random(static_cast<int>(parts.size())))];
+    return text;
+  };
+  int ended = 0, survived = 0;
+  for (int round = 0; round < 1000; ++round) {
+    auto s = settings({"stop", "\xE2\x82\xAC!"});
+    s.prompt_tokens = 5;
+    s.min_tokens = random(10);
+    s.include_stop = random(2) == 0;
+    s.reasoning = static_cast<Start>(random(3));
+    s.watch.emplace();
+    const std::string before = "x" + stream(30), dropped = stream(30), after = stream(60);
+    const auto go = [&](SequenceTextState& state, std::string_view text) {
+      std::vector<std::string> said;
+      while (!text.empty()) {
+        const auto width = std::min<std::size_t>(text.size(), 1 + static_cast<std::size_t>(text.size() % 3));
+        for (auto& piece : pieces(state.step(tokens(text.substr(0, width)))))
+          said.push_back(std::move(piece));
+        text.remove_prefix(width);
+      }
+      return said;
+    };
+    SequenceTextState never(s), seen(s);
+    ASSERT_EQ(go(never, before), go(seen, before));
+    if (never.ended()) continue;
+    const auto saved = seen.save();
+    EXPECT_EQ(saved.num_tokens(), 5 + static_cast<int>(before.size()));
+    go(seen, dropped);
+    if (seen.ended()) continue;  // what ended cannot go back
+    seen.restore(saved);
+    const auto want = go(never, after), got = go(seen, after);
+    ASSERT_EQ(want, got) << round;
+    ended += never.ended() ? 1 : 0;
+    survived += never.ended() ? 0 : 1;
+    const EndChoice last{FinishReason::timeout, "t"};
+    EXPECT_EQ(pieces(never.step(last)), pieces(seen.step(last)));
+  }
+  EXPECT_GT(ended, 20);
+  EXPECT_GT(survived, 50);
 }
 
 }  // namespace

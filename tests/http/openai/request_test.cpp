@@ -202,7 +202,6 @@ TEST(ChatRequest, RefusesWhatIsNotServedByName) {
       {R"("response_format":{"type":"json_object"})", "response_format"},
       {R"("response_format":{"type":"json_schema","json_schema":{}})", "response_format"},
       {R"("structured_outputs":{"regex":"a"})", "structured_outputs"},
-      {R"("repetition_detection":{})", "repetition_detection"},
       {R"("functions":[])", "functions"},
       {R"("echo":true)", "echo"},
       {R"("continue_final_message":true)", "continue_final_message"},
@@ -213,6 +212,54 @@ TEST(ChatRequest, RefusesWhatIsNotServedByName) {
     ASSERT_FALSE(parsed.ok()) << fields;
     EXPECT_EQ(parsed.error().param, param);
     EXPECT_EQ(parsed.error().code, "unsupported_parameter");
+  }
+}
+
+TEST(ChatRequest, ReadsItsOwnThresholdsOfRepetition) {
+  const auto none = Given().chat("");
+  EXPECT_FALSE(none->generate->repetition_detection);
+  EXPECT_FALSE(none->generate->streams);
+  EXPECT_FALSE(Given().chat(R"("repetition_detection":null)")->generate->repetition_detection);
+  const auto parsed = Given().chat(
+      R"("stream":true,"repetition_detection":{"min_pattern_size":2,"max_pattern_size":20,"min_count":4})");
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_TRUE(parsed->generate->streams);
+  const auto& thresholds = parsed->generate->repetition_detection.value();
+  EXPECT_EQ(thresholds.min_period, 2);
+  EXPECT_EQ(thresholds.max_period, 20);
+  EXPECT_EQ(thresholds.min_repeats, 4);
+  EXPECT_EQ(thresholds.min_tokens, 0);
+  EXPECT_EQ(thresholds.min_tokens_numeric, 0);
+  const auto short_form = Given().chat(R"("repetition_detection":{"max_pattern_size":64,"min_count":2})");
+  EXPECT_EQ(short_form->generate->repetition_detection->min_period, 1);
+  const auto off = Given().chat(R"("repetition_detection":{"max_pattern_size":0})");
+  EXPECT_EQ(off->generate->repetition_detection->max_period, 0);
+}
+
+TEST(ChatRequest, NamesWhatIsWrongWithItsThresholdsOfRepetition) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"5", "repetition_detection"},
+      {"true", "repetition_detection"},
+      {"[]", "repetition_detection"},
+      {"{}", "repetition_detection.max_pattern_size"},
+      {R"({"min_count":3})", "repetition_detection.max_pattern_size"},
+      {R"({"max_pattern_size":"8","min_count":3})", "repetition_detection.max_pattern_size"},
+      {R"({"max_pattern_size":65,"min_count":3})", "repetition_detection.max_pattern_size"},
+      {R"({"max_pattern_size":-1,"min_count":3})", "repetition_detection.max_pattern_size"},
+      {R"({"max_pattern_size":8.5,"min_count":3})", "repetition_detection.max_pattern_size"},
+      {R"({"max_pattern_size":8})", "repetition_detection.min_count"},
+      {R"({"max_pattern_size":8,"min_count":1})", "repetition_detection.min_count"},
+      {R"({"max_pattern_size":8,"min_count":1000001})", "repetition_detection.min_count"},
+      {R"({"max_pattern_size":8,"min_count":3,"min_pattern_size":9})",
+       "repetition_detection.min_pattern_size"},
+      {R"({"max_pattern_size":8,"min_count":3,"min_pattern_size":"2"})",
+       "repetition_detection.min_pattern_size"},
+  };
+  for (const auto& [value, param] : cases) {
+    const auto parsed = Given().chat("\"repetition_detection\":" + std::string(value));
+    ASSERT_FALSE(parsed.ok()) << value;
+    EXPECT_EQ(parsed.error().param, param) << value;
+    EXPECT_EQ(parsed.error().kind, Kind::invalid) << value;
   }
 }
 
