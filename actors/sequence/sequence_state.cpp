@@ -203,7 +203,7 @@ void SequenceTextState::stop_for_repetition(ChoiceDelta delta, InScheduler there
   flush(delta);
   send(std::move(delta), effects);
   if (there == InScheduler::runs) effects.emplace_back(FinishSequence{token_epoch_, tokens_seen_});
-  end({settings_.index, model::FinishReason::length, {}, "repetition"}, "", effects);
+  end({settings_.index, model::FinishReason::length, {}, "repetition"}, std::nullopt, effects);
 }
 
 void SequenceTextState::say(std::vector<ChoiceDelta> deltas, Effects& effects) const {

@@ -343,7 +343,7 @@ class WatchTest : public ActorTest {
   std::shared_ptr<ServedModel> served = testing::small_model();
   std::shared_ptr<Heard> heard = std::make_shared<Heard>();
   SchedulerHandle scheduler = actors.spawn(scheduler_recorder, scheduler_log);
-  EncoderHandle encoder = actors.spawn(encoder_actor);
+  EncoderHandle encoder = actors.spawn(encoder_actor, nullptr);
   RequestHandle request;
 };
 

@@ -183,21 +183,24 @@ class Matrix:
         finally:
             server.kill()
 
-    def one_among_many(self, server):
-        """The choice that an order names fails in its prompt, then another while it decodes; the others do not notice."""
+    def one_among_many(self, server, shared=False):
+        """The choice that an order names fails in its prompt, then another while it decodes; the others do not notice. `shared`: but for
+        those that need the same thing in that step. How many failed."""
+        failed = 0
         for tokens in (TOKENS, LONG):
             answers = self.ask_many(server, tokens)
             broken = [i for i, answer in enumerate(answers) if answer.failed()]
-            need(len(broken) == 1, f"{len(broken)} choices failed where one was named")
+            need(len(broken) == 1 or shared and 1 <= len(broken) < MANY, f"{len(broken)} choices failed where one was named")
+            failed += len(broken)
             for i, answer in enumerate(answers):
                 if i in broken:
                     answer.expect_failed(self.want[i], "engine_error")
                 else:
                     answer.expect_whole(self.want[i][:tokens])
-        return 2
+        return failed
 
     def unread_row(self):
-        """Of a table that stays in its files: whoever needs the row fails."""
+        """Of a table that stays in its files: whoever needs the row fails, two that write the same words both."""
         orders = ["row_read_error@step=1", "row_read_error@step=2", "row_read_error@step=5", "row_read_error@step=8",
                   "row_read_error@request=8", f"row_read_error@request={MANY + 8}@step=100"]
         server = self.server(",".join(orders), "--ple-resident=never")
@@ -205,9 +208,9 @@ class Matrix:
             for told in (0, 2):
                 for stream in (False, True):
                     self.ask(server, 3 + told, stream).expect_failed(self.want[3 + told], "engine_error", told=told)
-            failed = 4 + self.one_among_many(server)
+            failed = 4 + self.one_among_many(server, shared=True)
             self.expect_calm(server, {"step_error": failed})
-            return f"{failed} choices failed, {2 * (MANY - 1)} beside them said what a calm run says"
+            return f"{failed} choices failed, {4 + 2 * MANY - failed} beside them said what a calm run says"
         finally:
             server.kill()
 
