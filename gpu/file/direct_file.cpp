@@ -50,6 +50,11 @@ DirectFile::~DirectFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
+std::int64_t DirectFile::size_now() const {
+  struct stat facts {};
+  return ::fstat(descriptor_, &facts) == 0 ? facts.st_size : -1;
+}
+
 std::string DirectFile::read(const ReadWindow& window, std::byte* to) const {
   std::int64_t got = 0;
   while (got < window.needed) {
@@ -57,7 +62,7 @@ std::string DirectFile::read(const ReadWindow& window, std::byte* to) const {
         ::pread(descriptor_, to + got, static_cast<std::size_t>(window.size - got), window.offset + got);
     if (now < 0 && errno == EINTR) continue;
     if (now < 0) return last_error();
-    if (now == 0) return "the file ends at byte " + std::to_string(window.offset + got);
+    if (now == 0) return "the file ends at byte " + std::to_string(size_now());
     got += now;
   }
   return "";

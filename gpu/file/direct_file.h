@@ -73,6 +73,7 @@ class DirectFile {
   std::string read(const ReadWindow& window, std::byte* to) const;
 
  private:
+  std::int64_t size_now() const;
   void swap(DirectFile& other) noexcept {
     std::swap(descriptor_, other.descriptor_);
     std::swap(name_, other.name_);

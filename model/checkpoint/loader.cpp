@@ -267,15 +267,17 @@ std::optional<gpu::Bytes> checkpoint_bytes(const std::filesystem::path& folder) 
 std::optional<PleTableFacts> ple_table_facts(const ModelFolder& model, LoadFormat format,
                                              std::optional<gpu::DType> matrices) {
   if (!model.config.ple) return std::nullopt;
-  if (format == LoadFormat::dummy) {
+  const auto not_readable = [&](std::string why) {
     auto facts = ple_table_facts(model.config, matrices);
-    facts->not_readable = kNoRowsInDummy;
+    facts->not_readable = std::move(why);
     return facts;
-  }
+  };
+  if (format == LoadFormat::dummy) return not_readable(kNoRowsInDummy);
   const auto opened = open_weights(model);
-  if (!opened.ok()) return std::nullopt;
+  if (!opened.ok()) return not_readable(opened.error().problems.front());
   const auto& [checkpoint, weights, map] = **opened;
-  if (!check_weights(map, checkpoint, model.config).ok()) return std::nullopt;
+  if (const auto checked = check_weights(map, checkpoint, model.config); !checked.ok())
+    return not_readable(checked.error().problems.front());
   return ple_table_facts(map, weights, checkpoint, matrices);
 }
 

@@ -49,16 +49,17 @@ Result<std::unique_ptr<PleStore>, LoadError> PleStore::open(const ModelConfig& c
   store->max_seq_len_ = plan.max_seq_len;
   store->ids_ = std::make_unique_for_overwrite<std::int32_t[]>(
       static_cast<std::size_t>(plan.num_state_slots) * static_cast<std::size_t>(plan.max_seq_len));
-  store->rows_.rows.reserve(static_cast<std::size_t>(plan.ple_tokens));
+  store->rows_.rows.reserve(static_cast<std::size_t>(plan.max_batch_tokens));
   std::int64_t slots = 0, rows = 0;
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     const auto& ple = weights.layers[i].ple;
     if (!ple) continue;
     const std::int64_t here = slots_for(plan, ple->stored->rows);
     const auto index = static_cast<LayerIndex>(i);
-    store->layers_.push_back({index, std::make_unique<LayerRows>(index, *config.ple, *ple, *store->reader_,
-                                                                 std::move(of_table[store->layers_.size()]),
-                                                                 here, plan.ple_tokens, plan.activation)});
+    store->layers_.push_back(
+        {index, std::make_unique<LayerRows>(index, *config.ple, *ple, *store->reader_,
+                                            std::move(of_table[store->layers_.size()]), here,
+                                            plan.max_batch_tokens, plan.activation)});
     slots += here;
     rows += ple->stored->rows;
   }
@@ -139,11 +140,11 @@ gpu::Bytes ple_store_bytes(const ModelConfig& config, const ServePlan& plan, gpu
   const PleConfig& ple = *config.ple;
   gpu::Bytes bytes =
       gpu::bytes_of<std::int32_t>(gpu::Elements{std::int64_t{plan.num_state_slots} * plan.max_seq_len}) +
-      gpu::Bytes{static_cast<std::int64_t>(sizeof(StepRows::Row))} * plan.ple_tokens;
+      gpu::Bytes{static_cast<std::int64_t>(sizeof(StepRows::Row))} * plan.max_batch_tokens;
   for (std::size_t i = 0; i < ple.layers.size(); ++i) {
     const std::int64_t rows =
         derive_ple_constants(ple, config.vocab_size, static_cast<std::int32_t>(i)).table_rows;
-    bytes += layer_rows_bytes(ple, row_bytes, slots_for(plan, rows), plan.ple_tokens);
+    bytes += layer_rows_bytes(ple, row_bytes, slots_for(plan, rows), plan.max_batch_tokens);
   }
   return bytes;
 }
