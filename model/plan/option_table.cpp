@@ -230,11 +230,14 @@ std::vector<Option> make_table() {
 
 }  // namespace
 
-std::string Option::variable() const {
-  std::string out = "ATLAS_";
-  for (const char c : name)
-    out += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-  return out;
+std::vector<std::string> Option::variables() const {
+  const auto of = [](const std::string& flag) {
+    std::string out = "ATLAS_";
+    for (const char c : flag)
+      out += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+    return out;
+  };
+  return alias.empty() ? std::vector{of(name)} : std::vector{of(name), of(alias)};
 }
 
 const std::vector<Option>& option_table() {

@@ -24,7 +24,7 @@ struct Option {
   std::function<std::optional<std::string>(ServeOptions&, const std::string&)> set;
   bool secret = false;
 
-  std::string variable() const;  ///< ATLAS_MAX_SEQ_LEN
+  std::vector<std::string> variables() const;  ///< ATLAS_MAX_SEQ_LEN; the alias' after the name's
 };
 
 const std::vector<Option>& option_table();

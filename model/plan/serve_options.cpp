@@ -147,24 +147,32 @@ CommandLine read_arguments(const std::vector<std::string>& arguments) {
 }
 
 void read_environment(const std::map<std::string, std::string>& environment, Settings& settings,
-                      std::vector<std::string>& warnings) {
-  std::vector<std::string> known;
-  for (const Option& option : option_table()) known.push_back(option.variable());
+                      std::vector<std::string>& warnings, std::vector<std::string>& problems) {
+  std::map<std::string, const Option*> known;
+  std::vector<std::string> names;
+  for (const Option& option : option_table()) {
+    for (const std::string& variable : option.variables()) {
+      known.emplace(variable, &option);
+      names.push_back(variable);
+    }
+  }
+  Settings here;
   for (const auto& [name, value] : environment) {
     if (name.rfind("ATLAS_", 0) != 0) continue;
-    const auto found = std::find(known.begin(), known.end(), name);
-    if (found != known.end()) {
-      const Option& option = option_table()[static_cast<std::size_t>(found - known.begin())];
-      if (!settings.has(option.name)) settings.by_option[option.name] = {{value, name}};
+    if (const auto found = known.find(name); found != known.end()) {
+      auto& set = here.by_option[found->second->name];
+      if (!set.empty()) problems.push_back(name + ": " + set.front().source + " sets the same");
+      set = {{value, name}};
     } else if (name == kConfigVariable || name == kFaultVariable) {
       continue;  // read elsewhere: what the first names is weaker than the variables
     } else if (name == kScriptVariable) {
       warnings.push_back("a script of what to say is set and this build does not read it");
     } else if (std::find(kForeignVariables.begin(), kForeignVariables.end(), name) ==
                kForeignVariables.end()) {
-      warnings.push_back("unknown variable " + name + "; did you mean " + nearest(name, known) + '?');
+      warnings.push_back("unknown variable " + name + "; did you mean " + nearest(name, names) + '?');
     }
   }
+  settings.by_option.merge(here.by_option);
 }
 
 void read_config(const std::string& path, const OptionSources& sources, Settings& settings,
@@ -188,7 +196,11 @@ void read_config(const std::string& path, const OptionSources& sources, Settings
       problems.push_back(path + ':' + std::to_string(entry.line) + ": unknown key " + entry.key +
                          "; did you mean " + nearest(entry.key, known) + '?');
     } else if (!settings.has(option->name)) {
-      from_file.by_option[option->name].push_back({entry.value, path + ':' + std::to_string(entry.line)});
+      auto& set = from_file.by_option[option->name];
+      const std::string origin = path + ':' + std::to_string(entry.line);
+      if (option->kind != Option::Kind::list && !set.empty())
+        problems.push_back(origin + ": " + entry.key + ": " + set.front().source + " sets the same");
+      set.push_back({entry.value, origin});
     }
   }
   settings.by_option.merge(from_file.by_option);
@@ -339,7 +351,7 @@ Result<ParsedOptions, OptionsError> parse_options(const OptionSources& sources) 
   Settings settings = std::move(line.settings);
   std::vector<std::string> problems;
   const bool wrong_flags_only = settings.by_option.size() > 0;
-  read_environment(sources.environment, settings, parsed.warnings);
+  read_environment(sources.environment, settings, parsed.warnings, problems);
   if (const auto named = sources.environment.find(kConfigVariable);
       named != sources.environment.end() && !line.config_file)
     line.config_file = named->second;

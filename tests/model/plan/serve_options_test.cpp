@@ -220,6 +220,20 @@ TEST(ServeOptions, RefuseADrillThatCannotBeDoneBesideEverythingElse) {
   EXPECT_EQ(parsed.error().problems.size(), 3U);
 }
 
+TEST(ServeOptions, AnAliasIsAVariableAndAKeyTooAndSaysNothingTwice) {
+  EXPECT_EQ(parse({"serve"}, {{"ATLAS_MAX_NUM_SEQS", "3"}})->options.plan.max_batch_size, 3);
+  EXPECT_EQ(parse({"serve", "--max-num-seqs=4"}, {{"ATLAS_MAX_NUM_SEQS", "3"}})->options.plan.max_batch_size,
+            4);
+  const auto variables = parse({"serve"}, {{"ATLAS_MAX_NUM_SEQS", "3"}, {"ATLAS_MAX_BATCH_SIZE", "5"}});
+  ASSERT_FALSE(variables.ok());
+  EXPECT_EQ(variables.error().problems,
+            std::vector<std::string>{"ATLAS_MAX_NUM_SEQS: ATLAS_MAX_BATCH_SIZE sets the same"});
+  const auto keys =
+      parse({"serve", "--config=c"}, {}, {{"c", "max-num-seqs = 3\nmax-batch-size = 5\nmax_seq_len = 64\n"}});
+  ASSERT_FALSE(keys.ok());
+  EXPECT_EQ(keys.error().problems, std::vector<std::string>{"c:1: max-num-seqs: c:2 sets the same"});
+}
+
 TEST(ServeOptions, SayWhereInAFileSomethingIsWrong) {
   const auto unknown = parse({"serve", "--config=c"}, {}, {{"c", "port = 1\nmax-seqlen = 5\n"}});
   ASSERT_FALSE(unknown.ok());
