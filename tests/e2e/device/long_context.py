@@ -146,7 +146,8 @@ class Evidence:
         return self.with_server(body, env={"ATLAS_TEST_FAULT": "step_error@step=1"})
 
     def sticky(self, kind, streams=8):
-        server = self.start("--fatal-grace=3", slots=streams, env={"ATLAS_TEST_FAULT": f"{kind}@step=40"})
+        # All streams come while the first step is slow.
+        server = self.start("--fatal-grace=3", slots=streams, env={"ATLAS_TEST_FAULT": f"slow@ms=1000@step=1,{kind}@step=40"})
         try:
             def stream(seed):
                 return server.ask("POST", "/v1/completions", {"prompt": self.prompt(20, seed), "max_tokens": self.scale["positions"] - 64,
