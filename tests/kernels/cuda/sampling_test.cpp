@@ -336,9 +336,8 @@ TEST(CudaSampleAdjust, KeptCountsEndAsTheCpusWhateverRowsACallHolds) {
   }
 }
 
-TEST(CudaSampleAdjust, RowsOfOneSlotAreCountedByPositionWhateverTheirOrder) {
-  REQUIRE_DEVICE();
-  std::mt19937 random(15);
+/// Of slot 2, at positions 20 to 22, with a penalty that counts.
+SampleCase three_counted_rows(std::mt19937& random) {
   SampleCase call(3, 50);
   call.random_logits(random);
   fill_ids(call, 2, random);
@@ -347,6 +346,13 @@ TEST(CudaSampleAdjust, RowsOfOneSlotAreCountedByPositionWhateverTheirOrder) {
     call.params[static_cast<std::size_t>(r)] = at(2, 20 + r);
     call.params[static_cast<std::size_t>(r)].frequency_penalty = 0.5F;
   }
+  return call;
+}
+
+TEST(CudaSampleAdjust, RowsOfOneSlotAreCountedByPositionWhateverTheirOrder) {
+  REQUIRE_DEVICE();
+  std::mt19937 random(15);
+  SampleCase call = three_counted_rows(random);
   Sampled forward = call.on_device();
   SampleCase reversed = call;
   std::reverse(reversed.params.begin(), reversed.params.end());
@@ -363,14 +369,7 @@ TEST(CudaSampleAdjust, RowsOfOneSlotAreCountedByPositionWhateverTheirOrder) {
 TEST(CudaSampleAdjust, AnUnusableRowLeavesTheOthersOfItsSlotTheirTurn) {
   REQUIRE_DEVICE();
   std::mt19937 random(24);
-  SampleCase call(3, 50);
-  call.random_logits(random);
-  fill_ids(call, 2, random);
-  call.counts.emplace(SampleCase::kSlots, 50, SampleCase::kPositions);
-  for (std::int32_t r = 0; r < 3; ++r) {
-    call.params[static_cast<std::size_t>(r)] = at(2, 20 + r);
-    call.params[static_cast<std::size_t>(r)].frequency_penalty = 0.5F;
-  }
+  SampleCase call = three_counted_rows(random);
   call.logits.set(0, 49, kInfinity);
   const auto [cpu, device] = expect_same(call, "the first row of a slot is unusable");
   for (std::int64_t r = 1; r < 3; ++r)
